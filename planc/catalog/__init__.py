@@ -1,0 +1,1 @@
+"""What planc knows of models and devices: facts as data, each with its source."""

@@ -1,0 +1,277 @@
+"""Model cards: what can be known of a transformer class without its weights.
+
+A card is two files beside each other in `cards/`: `<class>.yaml`, written by hand with a source for each fact,
+and `<class>.inventory.json`, which `planc sync` writes from diffusers on the meta device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from planc.catalog import expression
+from planc.catalog.expression import Number
+from planc.located import Located, build
+
+FOLDER = Path(__file__).parent / "cards"
+DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
+
+CallKind = Literal["text", "integer", "number", "flag", "integers", "numbers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineComponent:
+    """One module of a pipeline beside its denoisers."""
+
+    class_: str
+    """Class of the module, in diffusers or transformers."""
+    entry: Literal["forward", "decode", "none"]
+    """The method through which the pipeline runs it; `none` for what holds no weights."""
+    role: Literal["text_encoder", "vae", "other"] = "other"
+    """What it does for the pipeline."""
+    has_repeated_blocks: bool = False
+    """Whether its class defines `_repeated_blocks`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """How a pipeline turns prompts into embeddings."""
+
+    length_keyword: str
+    """Keyword of `__call__` and of the encode method that gives the padded length."""
+    pads_to_length: bool
+    """Whether every prompt is padded to that length, so that the text's shape is fixed."""
+    encode: str
+    """Method that returns the embeddings first."""
+    embeds: str
+    """Keyword of `__call__` that takes the embeddings in place of the prompt."""
+    negative_embeds: str | None = None
+    """Keyword that takes the embeddings of the negative prompt, where the pipeline runs one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """The size that a pipeline makes where nothing else is said."""
+
+    height: int
+    """Pixels."""
+    width: int
+    """Pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """A diffusers pipeline that runs the card's class."""
+
+    denoisers: tuple[str, ...]
+    """Components of the card's class: what parallelism and compilation apply to."""
+    components: Mapping[str, PipelineComponent]
+    """The other components."""
+    call: Mapping[str, CallKind]
+    """Keywords of `__call__` that a plan may say, and what kind of value each takes."""
+    text: Text
+    """How prompts become embeddings."""
+    default_size: Size
+    """The size that the pipeline makes where nothing else is said."""
+    source: str
+    """Where these facts were seen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPart:
+    """A component of a released checkpoint, for what its weights cost."""
+
+    name: str
+    """Name of the released model, or of the class where it has none."""
+    parameters: int
+    """Number of parameters."""
+    source: str
+    """Where these facts were seen; UNCONFIRMED marks what was not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A released checkpoint."""
+
+    pipeline: str
+    """Class of its pipeline."""
+    config: Mapping[str, Any]
+    """Config of its denoisers: every number that the class takes."""
+    parameters: int
+    """Parameters of one denoiser."""
+    parts: Mapping[str, CheckpointPart]
+    """Its other components with weights."""
+    source: str
+    """Where the config was seen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """A tensor that the denoiser's forward takes."""
+
+    shape: tuple[str | int, ...]
+    """One expression for each dim."""
+    when: str | None = None
+    """Config flag without which the input is not passed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiny:
+    """A small config of the same structure, for runs and proofs on a laptop."""
+
+    config: Mapping[str, Any]
+    """Config of the denoiser."""
+    vae: Mapping[str, Any]
+    """Config of the VAE."""
+    size: Size
+    """A size of image for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """The hand-written half of a card."""
+
+    class_: str
+    """Class of the transformer."""
+    output: Literal["image", "video"]
+    """What the pipelines make."""
+    size_multiple: int
+    """Height and width must be multiples of this, in pixels."""
+    size_source: str
+    """Where the multiple was seen."""
+    heads: str
+    """Number of attention heads, over the config."""
+    symbols: Mapping[str, str]
+    """Sizes that the Linears are made of, over the config, each may use those before it."""
+    tokens: Mapping[str, str]
+    """How height, width and frames become tokens."""
+    inputs: Mapping[str, Input]
+    """The forward's tensors."""
+    pipelines: Mapping[str, Pipeline]
+    """Pipelines that run the class."""
+    checkpoints: Mapping[str, Checkpoint]
+    """Released checkpoints by hub id."""
+    tiny: Tiny
+    """A small config of the same structure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear:
+    """Linears of one place in the structure: the same place in every block."""
+
+    pattern: str
+    """Module path, `*` for the index in a list of equal blocks."""
+    count: str
+    """How many there are, over the config and symbols."""
+    in_features: str
+    """Input features, over the config and symbols."""
+    out_features: str
+    """Output features, over the config and symbols."""
+    has_bias: bool
+    """Whether there is a bias."""
+    col_blocks: tuple[str, ...] | None = None
+    """Fused blocks of the output features, where the Linear carries `_tp_packed_col_blocks`."""
+    row_blocks: tuple[str, ...] | None = None
+    """Fused blocks of the input features, where the Linear carries `_tp_packed_row_blocks`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanEntry:
+    """One entry of a class's own `_tp_plan`."""
+
+    pattern: str
+    """Module pattern."""
+    style: str
+    """`colwise`, `rowwise`, `packed_colwise` or `packed_rowwise`."""
+    blocks: tuple[int, ...] | None = None
+    """Proportions of the fused blocks; None: the Linear's own attribute says them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """The half of a card that is read from diffusers."""
+
+    linears: tuple[Linear, ...]
+    """Every Linear, in the order of the modules."""
+    module_lists: Mapping[str, str]
+    """Every `nn.ModuleList`: its path, and how long it is, over the config."""
+    tp_plan: tuple[PlanEntry, ...]
+    """The class's own `_tp_plan`; empty where it has none."""
+    has_cp_plan: bool
+    """Whether the class has a `_cp_plan`."""
+    repeated_blocks: tuple[str, ...] = field(default=())
+    """The class's `_repeated_blocks`."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known of one transformer class."""
+
+    facts: Facts
+    inventory: Inventory
+
+    @property
+    def class_name(self) -> str:
+        """Name of the class."""
+        return self.facts.class_
+
+    @cached_property
+    def known_config(self) -> frozenset[str]:
+        """Config keys that the card's expressions need."""
+        texts = [self.facts.heads, *self.facts.symbols.values(), *self.inventory.module_lists.values()]
+        for linear in self.inventory.linears:
+            texts += [linear.count, linear.in_features, linear.out_features]
+        return frozenset().union(*map(expression.names, texts)) - set(self.facts.symbols)
+
+
+def sizes(facts: Facts, config: Mapping[str, Any]) -> dict[str, Number]:
+    """The numbers of `config` and the card's symbols over them.
+
+    Raises:
+        KeyError: the config lacks a number that a symbol needs.
+    """
+    known: dict[str, Number] = {key: item for key, item in config.items() if isinstance(item, int | float)}
+    for symbol, text in facts.symbols.items():
+        known[symbol] = expression.evaluate(text, known)
+    return known
+
+
+def load_facts(class_name: str) -> Facts:
+    """The hand-written half of a card."""
+    facts: Facts = build(Facts, Located.of(raw_facts(class_name)), _incomplete)
+    return facts
+
+
+def class_names() -> tuple[str, ...]:
+    """The classes that have a card, sorted."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+def raw_facts(class_name: str) -> dict[str, Any]:
+    """The hand-written half of a card as plain data."""
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    data: dict[str, Any] = yaml.load((FOLDER / f"{class_name}.yaml").read_text(encoding="utf-8"), Loader=loader)
+    return data
+
+
+def inventory_path(class_name: str) -> Path:
+    """The file of the other half."""
+    return FOLDER / f"{class_name}.inventory.json"
+
+
+@cache
+def load(class_name: str) -> Card:
+    """The card of `class_name`."""
+    data = json.loads(inventory_path(class_name).read_text(encoding="utf-8"))
+    inventory: Inventory = build(Inventory, Located.of(data), _incomplete)
+    return Card(load_facts(class_name), inventory)
+
+
+def _incomplete(node: Located, key: str) -> None:
+    raise ValueError(f"a model card lacks {key!r} beside {sorted(node.value)}")

@@ -1,0 +1,46 @@
+"""Small arithmetic over named sizes, such as `num_attention_heads * attention_head_dim`."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Mapping
+from functools import cache
+
+Number = int | float
+
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+
+
+@cache
+def _tree(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def names(text: str) -> frozenset[str]:
+    """The names that the expression needs."""
+    return frozenset(node.id for node in ast.walk(_tree(text)) if isinstance(node, ast.Name))
+
+
+def evaluate(text: str, sizes: Mapping[str, Number]) -> int:
+    """The value of the expression, a whole number.
+
+    Raises:
+        KeyError: a name is not among `sizes`.
+        ValueError: the text is no such expression, or its value is no whole number.
+    """
+    value = _value(_tree(text), sizes)
+    if value != int(value):
+        raise ValueError(f"{text!r} is {value}, not a whole number")
+    return int(value)
+
+
+def _value(node: ast.expr, sizes: Mapping[str, Number]) -> Number:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return node.value
+    if isinstance(node, ast.Name):
+        return sizes[node.id]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        result: Number = _OPERATORS[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
+        return result
+    raise ValueError(f"not arithmetic over names: {ast.unparse(node)!r}")

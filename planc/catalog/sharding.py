@@ -1,0 +1,107 @@
+"""Which Linears a plan's pattern means, and how a style cuts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planc.catalog import expression
+from planc.catalog.card import Card, Inventory, Linear, PlanEntry
+from planc.catalog.expression import Number
+
+COLWISE = frozenset({"colwise", "packed_colwise"})
+"""Styles that cut the output features (dim 0 of the weight)."""
+PACKED = frozenset({"packed_colwise", "packed_rowwise"})
+"""Styles that cut each fused block on its own."""
+ATTRIBUTE = {"packed_colwise": "_tp_packed_col_blocks", "packed_rowwise": "_tp_packed_row_blocks"}
+"""The attribute of a Linear that says its blocks. diffusers 0.42.1, hooks/tensor_parallel.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A place in the structure that a pattern names."""
+
+    linear: Linear
+    is_one: bool
+    """Whether an index picks a single block."""
+
+
+def _same(written: str, known: str) -> bool:
+    return written == known or (known == "*" and written.isdigit())
+
+
+def match(inventory: Inventory, pattern: str) -> Match | None:
+    """The Linears that `pattern` names; None where it names none. Indices are not held against lengths."""
+    steps = pattern.split(".")
+    for linear in inventory.linears:
+        known = linear.pattern.split(".")
+        if len(known) == len(steps) and all(map(_same, steps, known)):
+            picks = any(step.isdigit() and place == "*" for step, place in zip(steps, known, strict=True))
+            return Match(linear, is_one=picks)
+    return None
+
+
+def module_list(inventory: Inventory, path: str) -> str | None:
+    """The length of the `nn.ModuleList` at `path`, over the config; None where there is none."""
+    steps = path.split(".")
+    for known, length in inventory.module_lists.items():
+        places = known.split(".")
+        if len(places) == len(steps) and all(map(_same, steps, places)):
+            return length
+    return None
+
+
+def indices(inventory: Inventory, pattern: str) -> list[tuple[str, int, str]]:
+    """Each index in `pattern` into a list of equal blocks: the list's path, the index, the list's length."""
+    found = []
+    steps = pattern.split(".")
+    for position, step in enumerate(steps):
+        length = module_list(inventory, ".".join(steps[:position]))
+        if step.isdigit() and length is not None:
+            found.append((".".join(steps[:position]), int(step), length))
+    return found
+
+
+def width(entry: PlanEntry, linear: Linear, sizes: Mapping[str, Number]) -> int:
+    """Size of the dim that the style cuts."""
+    text = linear.out_features if entry.style in COLWISE else linear.in_features
+    return expression.evaluate(text, sizes)
+
+
+def proportions(entry: PlanEntry, linear: Linear, sizes: Mapping[str, Number]) -> tuple[int, ...] | None:
+    """The blocks that are cut each on its own; None where a packed style has none."""
+    if entry.style not in PACKED:
+        return (1,)
+    if entry.blocks is not None:
+        return entry.blocks
+    texts = linear.col_blocks if entry.style in COLWISE else linear.row_blocks
+    return None if texts is None else tuple(expression.evaluate(text, sizes) for text in texts)
+
+
+def block_sizes(entry: PlanEntry, linear: Linear, sizes: Mapping[str, Number]) -> tuple[int, ...] | None:
+    """The sizes of the blocks, which add up to the cut dim; None where they do not fit it."""
+    parts = proportions(entry, linear, sizes)
+    total = width(entry, linear, sizes)
+    if parts is None or total % sum(parts):
+        return None
+    return tuple(total // sum(parts) * part for part in parts)
+
+
+def count(found: Match, sizes: Mapping[str, Number]) -> int:
+    """How many Linears a pattern names."""
+    many = expression.evaluate(found.linear.count, sizes)
+    return min(many, 1) if found.is_one else many
+
+
+def elements(card: Card, entries: tuple[PlanEntry, ...], sizes: Mapping[str, Number]) -> int:
+    """Elements of the tensors that the entries cut: weights, and the bias of a Linear cut along its output."""
+    cut = 0
+    for entry in entries:
+        found = match(card.inventory, entry.pattern)
+        if found is None:
+            continue
+        rows = expression.evaluate(found.linear.out_features, sizes)
+        columns = expression.evaluate(found.linear.in_features, sizes)
+        bias = rows if found.linear.has_bias and entry.style in COLWISE else 0
+        cut += count(found, sizes) * (rows * columns + bias)
+    return cut

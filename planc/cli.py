@@ -1,0 +1,89 @@
+"""The command line: an explicit registry of verbs. Only `main` exits."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from planc import __version__
+
+VERBS = ("build", "lint", "run", "tiny", "init", "schema", "rules", "explain", "models", "sync")
+"""The verbs, each a module of `planc.commands`."""
+
+BUG = 3
+"""Exit code of a bug in planc."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
+
+DESCRIPTION = "Compiles declarative model plans for diffusers into scripts that run."
+EPILOG = """\
+first steps:
+  planc init plans/mine.yaml               write a first plan
+  planc lint plans                         check plans, at their lines
+  planc build plans                        write generated/<plan>/<target>.py and the torchrun commands
+  planc run plans/mine.yaml --target cpu --tiny
+                                           run one target on a tiny random pipeline, on this machine
+
+exit codes: 0 clean, 1 findings or stale output, 2 wrong usage or unreadable input, 3 a bug in planc"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser with every verb."""
+    top = argparse.ArgumentParser(
+        prog="planc",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"planc {__version__}")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name in VERBS:
+        module = importlib.import_module(f"planc.commands.{name}")
+        sub = verbs.add_parser(
+            name,
+            help=module.HELP,
+            description=module.DESCRIPTION,
+            epilog=getattr(module, "EPILOG", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_options(sub)
+        sub.set_defaults(run=module.run)
+    return top
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; its exit code."""
+    top = parser()
+    args, passed_on = top.parse_known_args(arguments)
+    if passed_on and args.verb != "run":
+        top.error(f"{args.verb} has no option {' '.join(passed_on)}")
+    args.passed_on = [item for item in passed_on if item != "--"]
+    code: int = args.run(args)
+    return code
+
+
+def main() -> NoReturn:
+    """Run the process's command line and exit."""
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("planc: interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away, as `| head` does; keep the interpreter from writing to it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        print(f"planc {__version__}: this is a bug in planc, not in your plan; please report it with the text above", file=sys.stderr)
+        code = BUG
+    sys.exit(code)

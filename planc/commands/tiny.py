@@ -1,0 +1,63 @@
+"""`planc tiny`: save a tiny random pipeline of a plan's architecture."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planc import pipeline
+from planc.catalog.lookup import Lookup
+from planc.commands import CLEAN, FINDINGS, USAGE
+from planc.commands.plans import add_plan, is_unreadable, show
+from planc.diagnostics import Findings
+
+if TYPE_CHECKING:
+    from planc.verify.tiny import Tiny
+
+HELP = "save a tiny random pipeline of a plan's architecture"
+DESCRIPTION = """\
+Writes a folder that the plan's scripts take as --checkpoint: the same classes and structure, small, with random
+weights of a fixed seed. Needs no network. Needs torch: pip install 'planc[verify]'."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    add_plan(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write; must be new or empty")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights (default: 0)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the plan and save its pipeline."""
+    findings, texts = Findings(), dict[str, str]()
+    checked = pipeline.check(args.plan, texts, findings)
+    show(findings, texts)
+    if checked is None:
+        return USAGE if is_unreadable(findings) else FINDINGS
+    if args.output.exists() and (not args.output.is_dir() or any(args.output.iterdir())):
+        print(f"planc tiny: {args.output} exists and is not an empty folder", file=sys.stderr)
+        return USAGE
+    made = save_tiny(next(iter(checked.lookups.values())), args.output, seed=args.seed)
+    if made is None:
+        return USAGE
+    size = f"--height {made.size.height} --width {made.size.width}"
+    print(f"wrote {made.folder}: {made.parameters:,} random parameters; run a script on it with")
+    print(f"  --checkpoint {made.folder} --dtype float32 {size}")
+    return CLEAN
+
+
+def save_tiny(known: Lookup, folder: Path, *, seed: int = 0) -> Tiny | None:
+    """Save the tiny pipeline of a model; None, with a message, where torch is not installed or it cannot be saved."""
+    assert known.card is not None
+    assert known.pipeline_name is not None
+    try:
+        from planc.verify import tiny
+
+        return tiny.save(known.card, known.pipeline_name, known.sizes, folder, seed=seed)
+    except ModuleNotFoundError as error:
+        print(f"planc: {error.name} is not installed: pip install 'planc[verify]'", file=sys.stderr)
+    except OSError as error:
+        print(f"planc: cannot write {folder}: {error}", file=sys.stderr)
+    return None

@@ -1,0 +1,109 @@
+"""Program → the files of its output folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from planc.catalog.devices import DEVICES
+from planc.emit import python
+from planc.emit.literal import Name, literal
+from planc.emit.render import render
+from planc.emit.script import Constant, packed_names, plan_literal, script_context
+from planc.ir import Program, TargetProgram, TensorParallel
+from planc.resources import digest
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedFile:
+    """A file to write: its path below the output folder, its text, and whether it is a program."""
+
+    path: str
+    text: str
+    is_executable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchContext:
+    """The variables of `templates/launch.sh.j2`."""
+
+    target: str
+    plan_file: str
+    world_size: int
+    unit: str
+    script: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlansContext:
+    """The variables of `templates/tp_plan.py.j2`."""
+
+    plan_file: str
+    imports: str
+    constants: tuple[Constant, ...]
+    plans: str
+
+
+def emit(program: Program) -> tuple[GeneratedFile, ...]:
+    """Every file of the plan's folder, its manifest last.
+
+    Raises:
+        EmittedCodeError: a template wrote a module that is not sound, which is a bug of planc.
+    """
+    files = []
+    for target in program.targets:
+        files += _target_files(program, target)
+    plans = {target.name: target.tensor_parallel for target in program.targets if target.tensor_parallel}
+    if plans:
+        path = f"{program.folder}/tp_plan.py"
+        files.append(GeneratedFile(path, python.gate(path, render("tp_plan.py.j2", _plans_context(program, plans)))))
+    files.append(GeneratedFile(f"{program.folder}/{MANIFEST}", _manifest(program, files)))
+    return tuple(files)
+
+
+def _target_files(program: Program, target: TargetProgram) -> list[GeneratedFile]:
+    path = f"{program.folder}/{target.module}.py"
+    text = python.gate(path, render("script.py.j2", script_context(program, target)))
+    files = [GeneratedFile(path, text)]
+    if target.is_parallel:
+        launch = LaunchContext(
+            target=target.name,
+            plan_file=program.file_name,
+            world_size=target.launch.world_size,
+            unit=DEVICES[target.device].unit,
+            script=f"{target.module}.sh",
+            module=target.module,
+        )
+        files.append(GeneratedFile(f"{program.folder}/{target.module}.sh", render("launch.sh.j2", launch), True))
+    return files
+
+
+def _plans_context(program: Program, plans: dict[str, tuple[TensorParallel, ...]]) -> PlansContext:
+    """Equal plans share one constant, named after the first target that has it."""
+    constants: dict[str, str] = {}
+    names: dict[str, dict[str, Name]] = {}
+    for target, parts in plans.items():
+        for part in parts:
+            value = literal(plan_literal(part), is_exploded=True)
+            name = constants.setdefault(value, f"PLAN_{target}_{part.component}".replace("-", "_").upper())
+            names.setdefault(target, {})[part.component] = Name(name)
+    packed = packed_names(tuple(part for parts in plans.values() for part in parts))
+    return PlansContext(
+        plan_file=program.file_name,
+        imports=f"from diffusers.hooks.tensor_parallel import {', '.join(packed)}" if packed else "",
+        constants=tuple(Constant(name=name, value=value) for value, name in constants.items()),
+        plans=literal(names, is_exploded=True),
+    )
+
+
+def _manifest(program: Program, files: list[GeneratedFile]) -> str:
+    data = {
+        "version": 1,
+        "plan": {"file": program.file_name, "sha256": program.plan_digest},
+        "cards": {"sha256": program.card_digest},
+        "files": {file.path.partition("/")[2]: digest(file.text) for file in files},
+    }
+    return json.dumps(data, indent=2) + "\n"

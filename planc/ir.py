@@ -1,0 +1,177 @@
+"""The resolved Program: what a plan means, every default filled in.
+
+Frozen records and tuples only. A field that is None says "not used here", never "some default". `origins` maps a
+field's name to the place that gave its value; a field that is not in it holds a default. It is left out of equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from planc.diagnostics import Span
+
+Origins = Mapping[str, Span]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A part of a program that knows where its fields came from."""
+
+    origins: Origins = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Record):
+    """The pipeline and its weights."""
+
+    pipeline: str
+    transformer: str
+    """Class of the denoisers."""
+    checkpoint: str
+    revision: str | None
+    variant: str | None
+    use_safetensors: bool | None
+    dtype: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument(Record):
+    """A keyword of the pipeline's `__call__`, and an option of the script."""
+
+    name: str
+    kind: str
+    """`text`, `integer`, `number`, `flag`, `integers` or `numbers`."""
+    value: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape(Record):
+    """A static shape."""
+
+    height: int
+    width: int
+    text_tokens: int | None
+    """Padded length of the prompt; None: as the pipeline pads."""
+    batch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compile(Record):
+    """How one component is compiled."""
+
+    component: str
+    entry: str
+    """The method that is compiled: `forward` or `decode`."""
+    scope: str
+    backend: str
+    fullgraph: bool
+    dynamic: bool
+    mode: str | None
+    options: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardEntry:
+    """One entry of a tensor-parallel plan."""
+
+    pattern: str
+    style: str
+    blocks: tuple[int, ...] | None
+    """Proportions of the fused blocks; None: none, or the Linear's own attribute says them."""
+    origin: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorParallel(Record):
+    """One denoiser's weights over the mesh axis `tp`."""
+
+    component: str
+    degree: int
+    is_class_plan: bool
+    """Whether the entries are the class's own, so that the script need not set them."""
+    entries: tuple[ShardEntry, ...]
+    sharded_bytes: int | None
+    """Bytes of planned weights that each rank holds; None: the config is not known."""
+    whole_bytes: int | None
+    """Bytes of the denoiser that every rank holds whole; None: the number of parameters is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component(Record):
+    """A component beside the denoisers."""
+
+    name: str
+    role: str
+    on_host: bool
+    dtype: str
+    tiling: bool
+    slicing: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """How the pipeline's prompts are encoded."""
+
+    length_keyword: str
+    encode: str
+    embeds: str
+    negative_embeds: str | None
+    is_encoded_first: bool
+    """Whether the script encodes before the call, since the encoder's place or dtype differs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch(Record):
+    """How the processes are started."""
+
+    world_size: int
+    timeout: int
+    """Seconds."""
+    env: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetProgram(Record):
+    """One target, resolved."""
+
+    name: str
+    module: str
+    """Name of the script without its ending."""
+    device: str
+    mode: str
+    instance: str | None
+    model: Model
+    call: tuple[Argument, ...]
+    seed: int
+    shapes: tuple[Shape, ...]
+    shapes_are_declared: bool
+    compile: tuple[Compile, ...]
+    tensor_parallel: tuple[TensorParallel, ...]
+    components: tuple[Component, ...]
+    denoisers: tuple[str, ...]
+    text: Text
+    launch: Launch
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the script is started by torchrun, one process a rank."""
+        return self.launch.world_size > 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A whole plan, resolved."""
+
+    name: str
+    """The plan's name."""
+    folder: str
+    """Name of its output folder."""
+    file_name: str
+    """Name of the plan file."""
+    plan_digest: str
+    """sha256 of the plan's text."""
+    card_digest: str
+    """sha256 of the cards it was resolved with."""
+    targets: tuple[TargetProgram, ...]

@@ -1,0 +1,174 @@
+"""Document → Plan: lay together what a plan says for each target, and give it types."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import PurePath
+
+from planc import shape
+from planc.diagnostics import Diagnostic, Fault, Findings, Severity, Span
+from planc.located import Located, build, merge
+from planc.source import Document
+from planc.spec import NAME_PATTERN, SHARED_KEYS, Plan, Target
+
+UNKNOWN_TARGET = Fault(
+    "P107",
+    "unknown-target",
+    Severity.ERROR,
+    """
+    What it does
+        Reports an `extends` that names no target of this file.
+
+    Why is this bad
+        The target would lack what it meant to start from.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          tp8: {device: cuda, mode: eager, tensor_parallel: {degree: 8, plan: class}}
+          tp4:
+            extends: tp88  # error: P107
+            tensor_parallel: {degree: 4}
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          tp8: {device: cuda, mode: eager, tensor_parallel: {degree: 8, plan: class}}
+          tp4:
+            extends: tp8
+            tensor_parallel: {degree: 4}
+    """,
+)
+EXTENDS_CYCLE = Fault(
+    "P108",
+    "extends-cycle",
+    Severity.ERROR,
+    """
+    What it does
+        Reports targets that extend each other in a circle, or one that extends itself.
+
+    Why is this bad
+        There is no target to start from.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          eager:
+            extends: eager  # error: P108
+            device: cuda
+            mode: eager
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          eager:
+            device: cuda
+            mode: eager
+    """,
+)
+SHADOWING_NAME = Fault(
+    "P109",
+    "shadowing-name",
+    Severity.ERROR,
+    """
+    What it does
+        Reports a target whose script would have the name of a Python module, or of another file that planc writes.
+
+    Why is this bad
+        Python looks for imports beside the script first: a target `json` would replace the standard library's module.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          torch: {device: cuda, mode: eager}  # error: P109
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          eager: {device: cuda, mode: eager}
+    """,
+)
+FAULTS = (UNKNOWN_TARGET, EXTENDS_CYCLE, SHADOWING_NAME)
+
+OUR_FILES = frozenset({"tp_plan", "cp_plan", "manifest"})
+"""Names of the files that planc writes beside the scripts."""
+
+IMPORTED = frozenset(
+    """
+    accelerate certifi charset_normalizer click diffusers filelock fsspec functorch h11 hf_xet httpx huggingface_hub
+    idna importlib_metadata jinja2 markupsafe mpmath networkx numpy packaging pil planc psutil regex requests
+    safetensors sentencepiece sympy tokenizers torch torch_neuronx torch_xla torchgen torchvision tqdm transformers
+    triton typing_extensions urllib3 yaml zipp
+    """.split()
+)
+"""Modules that a script imports, itself or through diffusers and transformers."""
+
+
+def load(document: Document, findings: Findings) -> Plan | None:
+    """Lay together and type the targets; None, with findings, where one cannot be.
+
+    The document must have passed `shape.check`.
+    """
+    path = PurePath(document.path)
+    findings.add(*_name_faults(document, path.stem))
+    root = document.root.value
+    shared = Located({key: root[key] for key in SHARED_KEYS if key in root}, document.root.span)
+    targets: dict[str, Target] = {}
+    for name, written in root["targets"].value.items():
+        whole = _extended(name, root["targets"].value, findings)
+        if whole is None:
+            continue
+        tree = merge(shared, whole)
+        tree = Located(tree.value, written.span, written.key_span)
+        targets[name] = build(Target, tree, partial(_report_missing, findings, name))
+    if findings.has_errors:
+        return None
+    return Plan(name=path.stem, file_name=path.name, text=document.text, targets=targets)
+
+
+def _extended(name: str, targets: dict[str, Located], findings: Findings) -> Located | None:
+    """The target laid on those it extends, the farthest first."""
+    chain = [name]
+    while (parent := targets[chain[-1]].value.get("extends")) is not None and parent.value is not None:
+        if parent.value not in targets:
+            near = shape.suggest(parent.value, targets)
+            hint = f"did you mean `{near}`?" if near else f"targets of this file: {', '.join(targets)}"
+            findings.add(UNKNOWN_TARGET.at(parent.span, f"there is no target `{parent.value}`", hint=hint))
+            return None
+        if parent.value in chain:
+            circle = " → ".join([*chain, parent.value])
+            findings.add(EXTENDS_CYCLE.at(targets[name].value["extends"].span, f"targets extend each other in a circle: {circle}"))
+            return None
+        chain.append(parent.value)
+    whole = targets[chain.pop()]
+    for step in reversed(chain):
+        whole = merge(whole, targets[step])
+    return whole
+
+
+def _report_missing(findings: Findings, target: str, node: Located, key: str) -> None:
+    findings.add(shape.missing(node, key, f"target `{target}`"))
+
+
+def _name_faults(document: Document, stem: str) -> Iterator[Diagnostic]:
+    if not re.match(NAME_PATTERN, stem):
+        yield shape.bad_name(stem, Span(document.path, 1, 1, 1, 1))
+    for name, target in document.root.value["targets"].value.items():
+        module = name.replace("-", "_")
+        if module in OUR_FILES:
+            yield SHADOWING_NAME.at(target.anchor, f"planc itself writes a file `{module}`", hint="rename the target")
+        elif module in IMPORTED or module in sys.stdlib_module_names:
+            yield SHADOWING_NAME.at(
+                target.anchor,
+                f"a script `{module}.py` would shadow the module `{module}`",
+                hint=f"rename the target, for example `{name}-run`",
+            )

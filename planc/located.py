@@ -1,0 +1,173 @@
+"""A tree of values that know where they were written, and records built from it."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from planc.diagnostics import Span
+
+NOWHERE = Span("<data>", 1, 1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A value with its span and, in a mapping, the span of its key.
+
+    `value` is a scalar, a tuple of `Located` (a sequence) or a dict from str to `Located` (a mapping).
+    """
+
+    value: Any
+    span: Span
+    key_span: Span | None = None
+
+    @classmethod
+    def of(cls, data: Any) -> Located:
+        """Wrap plain data that was not read from a plan."""
+        if isinstance(data, Mapping):
+            return cls({str(key): cls.of(item) for key, item in data.items()}, NOWHERE)
+        if isinstance(data, list | tuple):
+            return cls(tuple(cls.of(item) for item in data), NOWHERE)
+        return cls(data, NOWHERE)
+
+    @property
+    def plain(self) -> Any:
+        """The same data without spans."""
+        if isinstance(self.value, dict):
+            return {key: item.plain for key, item in self.value.items()}
+        if isinstance(self.value, tuple):
+            return [item.plain for item in self.value]
+        return self.value
+
+    def find(self, path: Iterable[str | int]) -> Located:
+        """The node at `path`, or the deepest one above it that exists."""
+        node = self
+        for step in path:
+            if isinstance(node.value, dict) and step in node.value:
+                node = node.value[step]
+            elif isinstance(node.value, tuple) and isinstance(step, int) and step < len(node.value):
+                node = node.value[step]
+            else:
+                break
+        return node
+
+    @property
+    def anchor(self) -> Span:
+        """Where to point for the whole node: its key where it has one."""
+        return self.key_span or self.span
+
+
+EMPTY = Located({}, NOWHERE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A record of the plan. `at` is the tree it was built from, left out of equality."""
+
+    at: Located = field(default=EMPTY, repr=False, compare=False)
+
+    def span(self, *path: str | int) -> Span:
+        """Where the value at `path` was written; the deepest node above it where it was not."""
+        return self.at.find(path).span if self.says(*path) else self.at.find(path).anchor
+
+    def key_span(self, *path: str | int) -> Span:
+        """Where the key of `path` was written."""
+        return self.at.find(path).anchor
+
+    def says(self, *path: str | int) -> bool:
+        """Whether the plan wrote `path` itself, and not null."""
+        node = self.at
+        for step in path:
+            if not isinstance(node.value, dict | tuple):
+                return False
+            if isinstance(node.value, dict):
+                if step not in node.value:
+                    return False
+            elif not (isinstance(step, int) and step < len(node.value)):
+                return False
+            node = node.value[step]
+        return node.value is not None
+
+
+def merge(base: Located, over: Located) -> Located:
+    """Lay `over` on `base`: mappings merge by key, all else replaces; null stays and restores a default."""
+    if not (isinstance(base.value, dict) and isinstance(over.value, dict)):
+        return over
+    merged = dict(base.value)
+    for key, item in over.value.items():
+        merged[key] = merge(merged[key], item) if key in merged else item
+    return Located(merged, over.span, over.key_span)
+
+
+def key_of(field_name: str) -> str:
+    """The plan's key of a record field: a trailing underscore keeps Python keywords apart."""
+    return field_name.rstrip("_")
+
+
+@cache
+def hints_of(record: type) -> Mapping[str, Any]:
+    """The resolved annotations of a record, its metadata kept."""
+    return get_type_hints(record, include_extras=True)
+
+
+def build(hint: Any, node: Located, missing: Callable[[Located, str], None]) -> Any:
+    """Make a value of type `hint` from `node`, whose shape the schema has checked.
+
+    Calls `missing(node, key)` for each required key that is absent, and goes on.
+    """
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return build(get_args(hint)[0], node, missing)
+    if origin in (Union, types.UnionType):
+        return build(_arm(get_args(hint), node), node, missing)
+    if origin is tuple:
+        return tuple(build(get_args(hint)[0], item, missing) for item in node.value)
+    if origin is not None and issubclass_safe(origin, Mapping):
+        item_hint = get_args(hint)[1]
+        return {key: build(item_hint, item, missing) for key, item in node.value.items()}
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _build_record(hint, node, missing)
+    return node.plain
+
+
+def issubclass_safe(candidate: Any, parent: type) -> bool:
+    """`issubclass` that answers False for what is no class, such as Literal."""
+    return isinstance(candidate, type) and issubclass(candidate, parent)
+
+
+def _build_record(record: type, node: Located, missing: Callable[[Located, str], None]) -> Any:
+    hints = hints_of(record)
+    values: dict[str, Any] = {}
+    for item in fields(record):  # type: ignore[arg-type]  # a record is a dataclass
+        if item.name == "at":
+            values["at"] = node
+            continue
+        key = key_of(item.name)
+        child = node.value.get(key)
+        if child is not None and child.value is not None:
+            values[item.name] = build(hints[item.name], child, missing)
+        elif item.default is MISSING and item.default_factory is MISSING:
+            missing(node, key)
+            values[item.name] = None
+    return record(**values)
+
+
+def _arm(arms: tuple[Any, ...], node: Located) -> Any:
+    """The member of a union that fits what was written."""
+
+    def fits(arm: Any) -> bool:
+        origin = get_origin(arm)
+        if origin is Annotated:
+            return fits(get_args(arm)[0])
+        if isinstance(node.value, dict):
+            return is_dataclass(arm) or issubclass_safe(origin, Mapping)
+        if isinstance(node.value, tuple):
+            return origin is tuple
+        if origin is Literal:
+            return node.value in get_args(arm)
+        return arm is type(node.value) or (arm is float and type(node.value) is int)
+
+    return next((arm for arm in arms if fits(arm)), type(node.value))

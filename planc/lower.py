@@ -1,0 +1,219 @@
+"""Plan + model cards → Program: every default filled in. Cannot fail after the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planc.catalog import card as cards
+from planc.catalog import sharding
+from planc.catalog.card import DTYPE_BYTES, PlanEntry
+from planc.catalog.devices import DEVICES
+from planc.catalog.lookup import Lookup
+from planc.diagnostics import Span
+from planc.ir import (
+    Argument,
+    Compile,
+    Component,
+    Launch,
+    Model,
+    Program,
+    Shape,
+    ShardEntry,
+    TargetProgram,
+    TensorParallel,
+    Text,
+)
+from planc.located import Node
+from planc.resources import digest
+from planc.rules.case import Case
+from planc.spec import Compile as CompileSpec
+from planc.spec import Component as ComponentSpec
+from planc.spec import Launch as LaunchSpec
+from planc.spec import Plan, Target
+
+
+def lower(plan: Plan, lookups: Mapping[str, Lookup]) -> Program:
+    """Resolve a plan that has passed the rules; `lookups` maps a target to what is known of its model."""
+    used = sorted({item.card.class_name for item in lookups.values() if item.card is not None})
+    return Program(
+        name=plan.name,
+        folder=plan.name.replace("-", "_"),
+        file_name=plan.file_name,
+        plan_digest=digest(plan.text),
+        card_digest=digest("".join(_card_text(name) for name in used)),
+        targets=tuple(_target(Case(name, target, lookups[name])) for name, target in plan.targets.items()),
+    )
+
+
+def _card_text(class_name: str) -> str:
+    facts = cards.FOLDER / f"{class_name}.yaml"
+    return facts.read_text(encoding="utf-8") + cards.inventory_path(class_name).read_text(encoding="utf-8")
+
+
+def _origins(node: Node, *keys: str) -> dict[str, Span]:
+    return {key: node.span(key) for key in keys if node.says(key)}
+
+
+def _target(case: Case) -> TargetProgram:
+    target, pipeline = case.target, case.lookup.pipeline
+    assert pipeline is not None, "the rules let an unknown pipeline through"
+    parallel = tuple(_tensor_parallel(case, name) for name in pipeline.denoisers) if target.tensor_parallel else ()
+    components = _components(case)
+    hardware = target.hardware
+    return TargetProgram(
+        name=case.name,
+        module=case.name.replace("-", "_"),
+        device=target.device,
+        mode=target.mode,
+        instance=hardware.instance if hardware else None,
+        model=_model(case),
+        call=tuple(
+            Argument(name=name, kind=pipeline.call[name], value=value, origins={"value": target.span("call", name)})
+            for name, value in target.call.items()
+        ),
+        seed=target.seed,
+        shapes=_shapes(case),
+        shapes_are_declared=bool(target.shapes),
+        compile=_compiles(case),
+        tensor_parallel=parallel,
+        components=components,
+        denoisers=pipeline.denoisers,
+        text=Text(
+            length_keyword=pipeline.text.length_keyword,
+            encode=pipeline.text.encode,
+            embeds=pipeline.text.embeds,
+            negative_embeds=pipeline.text.negative_embeds,
+            is_encoded_first=any(
+                part.role == "text_encoder" and (part.on_host or part.dtype != target.model.dtype)
+                for part in components
+            ),
+        ),
+        launch=_launch(case),
+        origins=_origins(target, "device", "mode", "seed")
+        | ({"instance": hardware.span("instance")} if hardware and hardware.instance else {}),
+    )
+
+
+def _model(case: Case) -> Model:
+    model, card = case.target.model, case.card
+    assert card is not None
+    assert case.lookup.pipeline_name is not None
+    return Model(
+        pipeline=case.lookup.pipeline_name,
+        transformer=card.class_name,
+        checkpoint=model.checkpoint,
+        revision=model.revision,
+        variant=model.variant,
+        use_safetensors=model.use_safetensors,
+        dtype=model.dtype,
+        origins=_origins(model, "pipeline", "checkpoint", "revision", "variant", "use_safetensors", "dtype"),
+    )
+
+
+def _shapes(case: Case) -> tuple[Shape, ...]:
+    pipeline = case.lookup.pipeline
+    assert pipeline is not None
+    if not case.target.shapes:
+        size = pipeline.default_size
+        return (Shape(height=size.height, width=size.width, text_tokens=None, batch=1),)
+    return tuple(
+        Shape(
+            height=shape.height,
+            width=shape.width,
+            text_tokens=shape.text_tokens,
+            batch=shape.batch,
+            origins=_origins(shape, "height", "width", "text_tokens", "batch"),
+        )
+        for shape in case.target.shapes
+    )
+
+
+def _compiles(case: Case) -> tuple[Compile, ...]:
+    pipeline = case.lookup.pipeline
+    assert pipeline is not None
+    denoisers = [(name, "forward", case.compile) for name in pipeline.denoisers if case.is_compiled]
+    others = [
+        (name, pipeline.components[name].entry, part.compile)
+        for name, part in case.target.components.items()
+        if part.compile is not None
+    ]
+    return tuple(_compile(case, name, entry, spec) for name, entry, spec in (*denoisers, *others))
+
+
+def _compile(case: Case, name: str, entry: str, spec: CompileSpec) -> Compile:
+    return Compile(
+        component=name,
+        entry=entry,
+        scope=spec.scope,
+        backend=spec.backend or DEVICES[case.target.device].compile_backend,
+        fullgraph=spec.fullgraph,
+        dynamic=spec.dynamic,
+        mode=spec.mode,
+        options=tuple((spec.options or {}).items()),
+        origins=_origins(spec, "scope", "backend", "fullgraph", "dynamic", "mode", "options"),
+    )
+
+
+def _tensor_parallel(case: Case, component: str) -> TensorParallel:
+    parallel, card = case.target.tensor_parallel, case.card
+    assert parallel is not None
+    assert card is not None
+    entries = tuple(
+        ShardEntry(
+            pattern=entry.plan.pattern, style=entry.plan.style, blocks=entry.plan.blocks, origin=entry.style_span
+        )
+        for entry in case.entries
+    )
+    item_bytes = DTYPE_BYTES[case.target.model.dtype]
+    plan: tuple[PlanEntry, ...] = tuple(entry.plan for entry in case.entries)
+    cut = None if case.sizes is None else sharding.elements(card, plan, case.sizes)
+    released = case.lookup.checkpoint
+    return TensorParallel(
+        component=component,
+        degree=parallel.degree,
+        is_class_plan=plan == card.inventory.tp_plan,
+        entries=entries,
+        sharded_bytes=None if cut is None else cut // parallel.degree * item_bytes,
+        whole_bytes=None if cut is None or released is None else (released.parameters - cut) * item_bytes,
+        origins=_origins(parallel, "degree", "plan"),
+    )
+
+
+def _components(case: Case) -> tuple[Component, ...]:
+    pipeline = case.lookup.pipeline
+    assert pipeline is not None
+    parts = []
+    for name, known in pipeline.components.items():
+        if known.entry == "none":
+            continue
+        said = case.target.components.get(name, ComponentSpec())
+        parts.append(
+            Component(
+                name=name,
+                role=known.role,
+                on_host=said.placement == "cpu",
+                dtype=said.dtype or case.target.model.dtype,
+                tiling=said.tiling,
+                slicing=said.slicing,
+                origins=_origins(said, "dtype", "tiling", "slicing")
+                | ({"on_host": said.span("placement")} if said.says("placement") else {}),
+            )
+        )
+    return tuple(parts)
+
+
+def _launch(case: Case) -> Launch:
+    target: Target = case.target
+    said = target.launch or LaunchSpec()
+    env = dict(said.env)
+    row = DEVICES[target.device]
+    if target.hardware is not None and target.hardware.lnc is not None:
+        env.setdefault(row.lnc_variable, str(target.hardware.lnc))
+    if target.cache_dir is not None:
+        env.setdefault(row.cache_variable, target.cache_dir)
+    return Launch(
+        world_size=target.tensor_parallel.degree if target.tensor_parallel else 1,
+        timeout=said.timeout,
+        env=tuple(sorted(env.items())),
+        origins=_origins(said, "timeout", "env"),
+    )

@@ -1,0 +1,1 @@
+"""Diagnostics → text for people, json for programs."""

@@ -1,0 +1,42 @@
+"""The linter: Plan + model cards → diagnostics. No torch. The tuple below is the catalogue, in order of code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planc.catalog.lookup import Lookup
+from planc.diagnostics import Findings, Severity
+from planc.rules import emitted, model, shapes, tensor_parallel
+from planc.rules.case import Case, Rule, rule
+from planc.spec import Plan
+
+RULES: tuple[Rule, ...] = (
+    rule("P110", "unknown-pipeline", Severity.ERROR, model.unknown_pipeline),
+    rule("P111", "pipeline-mismatch", Severity.ERROR, model.pipeline_mismatch),
+    rule("P112", "unknown-call-keyword", Severity.ERROR, model.unknown_call_keyword),
+    rule("P113", "wrong-call-value", Severity.ERROR, model.wrong_call_value),
+    rule("P114", "unknown-component", Severity.ERROR, model.unknown_component),
+    rule("P115", "unknown-checkpoint", Severity.NOTE, model.unknown_checkpoint),
+    rule("P201", "idle-field", Severity.ERROR, emitted.idle_field),
+    rule("P301", "indivisible-heads", Severity.ERROR, tensor_parallel.indivisible_heads),
+    rule("P302", "indivisible-block", Severity.ERROR, tensor_parallel.indivisible_block),
+    rule("P303", "unmatched-pattern", Severity.ERROR, tensor_parallel.unmatched_pattern),
+    rule("P304", "misplaced-wildcard", Severity.ERROR, tensor_parallel.misplaced_wildcard),
+    rule("P305", "unfit-blocks", Severity.ERROR, tensor_parallel.unfit_blocks),
+    rule("P501", "dynamic-on-neuron", Severity.ERROR, shapes.dynamic_on_neuron),
+    rule("P502", "unfixed-shape", Severity.ERROR, shapes.unfixed_shape),
+    rule("P503", "misaligned-size", Severity.ERROR, shapes.misaligned_size),
+    rule("P504", "no-repeated-blocks", Severity.ERROR, shapes.no_repeated_blocks),
+    rule("P505", "volatile-cache", Severity.WARNING, shapes.volatile_cache),
+    rule("P701", "bad-variable-name", Severity.ERROR, model.bad_variable_name),
+    rule("P801", "not-emitted", Severity.ERROR, emitted.not_emitted),
+)
+"""Every rule."""
+
+
+def check(plan: Plan, lookups: Mapping[str, Lookup], findings: Findings) -> None:
+    """Run every rule on every target; `lookups` maps a target to what is known of its model."""
+    for name, target in plan.targets.items():
+        case = Case(name, target, lookups[name])
+        for item in RULES:
+            findings.add(*item.run(case))

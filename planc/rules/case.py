@@ -1,0 +1,121 @@
+"""What a rule looks at: one target, and what the catalogue knows of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from planc.catalog import expression
+from planc.catalog.card import Card, PlanEntry
+from planc.catalog.devices import DEVICES, Device
+from planc.catalog.expression import Number
+from planc.catalog.lookup import Lookup
+from planc.diagnostics import Diagnostic, Fault, Severity, Span
+from planc.spec import Compile, PackedStyle, Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One place where a rule is broken; the rule's code, name and severity are added by who runs it."""
+
+    span: Span
+    message: str
+    label: str = ""
+    notes: tuple[str, ...] = ()
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a target's tensor-parallel plan, and where it was said."""
+
+    plan: PlanEntry
+    span: Span
+    style_span: Span
+
+
+@dataclass(frozen=True)
+class Case:
+    """A target under check."""
+
+    name: str
+    target: Target
+    lookup: Lookup
+
+    @property
+    def card(self) -> Card | None:
+        """The card of the denoisers' class, where one knows it."""
+        return self.lookup.card
+
+    @property
+    def device(self) -> Device | None:
+        """The row of the device, where planc writes scripts for it."""
+        return DEVICES.get(self.target.device)
+
+    @property
+    def model_name(self) -> str:
+        """What to call the model in a message."""
+        name = self.lookup.card.class_name if self.lookup.card else "the model"
+        return f"{name} of {self.target.model.checkpoint}"
+
+    @cached_property
+    def heads(self) -> int | None:
+        """Attention heads of the denoisers, where they are known."""
+        if self.card is None or self.lookup.sizes is None:
+            return None
+        return expression.evaluate(self.card.facts.heads, self.lookup.sizes)
+
+    @property
+    def sizes(self) -> Mapping[str, Number] | None:
+        """The denoisers' config numbers, where they are known."""
+        return self.lookup.sizes
+
+    @cached_property
+    def compile(self) -> Compile:
+        """How the denoisers are compiled, defaults filled in."""
+        return self.target.compile or Compile()
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the target compiles its denoisers."""
+        return self.target.mode == "compiled"
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """The target's tensor-parallel plan, entry by entry; the class's own where it says so."""
+        parallel = self.target.tensor_parallel
+        if parallel is None or self.card is None:
+            return ()
+        if isinstance(parallel.plan, str):
+            span = parallel.span("plan")
+            own = self.card.inventory.tp_plan if parallel.plan == "class" else ()
+            return tuple(Entry(entry, span, span) for entry in own)
+        return tuple(
+            Entry(_plan_entry(pattern, style), parallel.key_span("plan", pattern), parallel.span("plan", pattern))
+            for pattern, style in parallel.plan.items()
+        )
+
+
+def _plan_entry(pattern: str, style: str | PackedStyle) -> PlanEntry:
+    if isinstance(style, str):
+        return PlanEntry(pattern=pattern, style=style)
+    return PlanEntry(pattern=pattern, style=style.style, blocks=style.blocks)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A check with its record; its docstring is its documentation."""
+
+    fault: Fault
+    check: Callable[[Case], Iterator[Hit]]
+
+    def run(self, case: Case) -> Iterable[Diagnostic]:
+        """Every place where the case breaks the rule."""
+        for hit in self.check(case):
+            yield self.fault.at(hit.span, hit.message, label=hit.label, notes=hit.notes, hint=hit.hint)
+
+
+def rule(code: str, name: str, severity: Severity, check: Callable[[Case], Iterator[Hit]]) -> Rule:
+    """Bind a code, a name and a severity to a check."""
+    return Rule(Fault(code, name, severity, check.__doc__ or ""), check)

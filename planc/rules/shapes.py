@@ -1,0 +1,258 @@
+"""P5: static shapes and compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from planc.catalog import expression
+from planc.catalog.devices import VOLATILE_FOLDERS
+from planc.rules.case import Case, Hit
+from planc.spec import Shape
+
+
+def dynamic_on_neuron(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Reports `dynamic: true` on a device whose compiler takes static shapes only.
+
+    Why is this bad
+        `torch.compile(backend="neuron")` refuses dynamic shapes: one compiled graph a shape.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: neuron
+            mode: compiled
+            compile: {dynamic: true}  # error: P501
+            cache_dir: /var/lib/neff
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: neuron
+            mode: compiled
+            compile: {dynamic: false}
+            cache_dir: /var/lib/neff
+    """
+    if case.device is None or not case.device.refuses_dynamic:
+        return
+    compiles = [case.target.compile] if case.is_compiled else []
+    compiles += [component.compile for component in case.target.components.values()]
+    for compile_ in compiles:
+        if compile_ is not None and compile_.dynamic:
+            yield Hit(
+                span=compile_.span("dynamic"),
+                message=f"{case.target.device} compiles static shapes only; dynamic is true and must be false",
+                hint="write `dynamic: false` and declare every shape in `shapes`",
+            )
+
+
+def unfixed_shape(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Follows the declared shapes into every input of the compiled model, the text's length included, and reports what stays open.
+
+    Why is this bad
+        Each new length compiles another graph, minutes long on Neuron, in the middle of serving.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024}]  # error: P502
+        targets:
+          compiled:
+            device: cuda
+            mode: compiled
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: cuda
+            mode: compiled
+    """
+    if not case.is_compiled or case.compile.dynamic or case.card is None:
+        return
+    if not case.target.shapes:
+        yield Hit(
+            span=case.target.span("mode"),
+            message="compiled mode without `shapes`: no input of the model has a fixed shape",
+            hint="declare what you will make: shapes: [{height: 1024, width: 1024, text_tokens: 512}]",
+        )
+    for shape in case.target.shapes:
+        if open_inputs := _open_inputs(case, shape):
+            yield Hit(
+                span=shape.at.span,
+                message=f"the shape does not fix {', '.join(f'`{name}`' for name in open_inputs)}: `text_tokens` is missing",
+                notes=tuple(
+                    f"{name} is [{', '.join(map(str, case.card.facts.inputs[name].shape))}]" for name in open_inputs
+                ),
+                hint="add the length that prompts are padded to, such as `text_tokens: 512`",
+            )
+
+
+def _open_inputs(case: Case, shape: Shape) -> list[str]:
+    """Inputs with a dim that neither the shape nor the config fixes."""
+    assert case.card is not None
+    fixed = {"batch", "height", "width", *case.card.known_config, *(case.sizes or ())}
+    if shape.text_tokens is not None:
+        fixed.add("text_tokens")
+    if shape.num_frames is not None:
+        fixed.add("num_frames")
+    for name, text in case.card.facts.tokens.items():
+        if expression.names(text) <= fixed:
+            fixed.add(name)
+    return [
+        name
+        for name, tensor in case.card.facts.inputs.items()
+        if any(isinstance(dim, str) and not expression.names(dim) <= fixed for dim in tensor.shape)
+    ]
+
+
+def misaligned_size(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Checks that height and width are multiples of what the model turns into one token.
+
+    Why is this bad
+        The pipeline only warns and makes a smaller image; on a compiled target that is another shape.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes:
+          - height: 1000  # error: P503
+            width: 1024
+        targets:
+          eager: {device: cuda, mode: eager}
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes:
+          - height: 1008
+            width: 1024
+        targets:
+          eager: {device: cuda, mode: eager}
+    """
+    if case.card is None:
+        return
+    multiple = case.card.facts.size_multiple
+    for shape in case.target.shapes:
+        for side, pixels in (("height", shape.height), ("width", shape.width)):
+            if pixels % multiple:
+                below = pixels // multiple * multiple
+                near = " or ".join(str(size) for size in (below, below + multiple) if size)
+                yield Hit(
+                    span=shape.span(side),
+                    message=f"a {side} of {pixels} is no multiple of {multiple}",
+                    notes=(f"{case.card.class_name}: {case.card.facts.size_source}",),
+                    hint=f"use {near}",
+                )
+
+
+def no_repeated_blocks(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Reports `scope: repeated_blocks` for a class that does not say which of its blocks repeat.
+
+    Why is this bad
+        `compile_repeated_blocks` raises on a class without `_repeated_blocks`; a transformers model lacks the method.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: cuda
+            mode: compiled
+            components:
+              vae:
+                compile: {scope: repeated_blocks}  # error: P504
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: cuda
+            mode: compiled
+            components:
+              vae:
+                compile: {scope: full}
+    """
+    if case.card is None or case.lookup.pipeline is None:
+        return
+    wanted = [(case.card.class_name, bool(case.card.inventory.repeated_blocks), case.target.compile)]
+    if not case.is_compiled:
+        wanted.clear()
+    for name, component in case.target.components.items():
+        known = case.lookup.pipeline.components.get(name)
+        if known is not None:
+            wanted.append((known.class_, known.has_repeated_blocks, component.compile))
+    for class_name, has_blocks, compile_ in wanted:
+        if compile_ is not None and compile_.scope == "repeated_blocks" and not has_blocks:
+            yield Hit(
+                span=compile_.span("scope"),
+                message=f"{class_name} has no `_repeated_blocks` to compile",
+                hint="write `scope: full`",
+            )
+
+
+def volatile_cache(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Reports a compiled Neuron target without `cache_dir`, or with one in a folder that a reboot empties.
+
+    Why is this bad
+        Compiled graphs go to a temporary folder by default. After the next reboot every shape compiles again, for minutes to hours.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: neuron
+            mode: compiled
+            cache_dir: /tmp/neff  # error: P505
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: neuron
+            mode: compiled
+            cache_dir: /var/lib/neff
+    """
+    if case.device is None or not case.device.loses_cache or not case.is_compiled:
+        return
+    folder = case.target.cache_dir
+    if folder is None:
+        yield Hit(
+            span=case.target.span("mode"),
+            message="compiled graphs are lost at the next reboot: there is no `cache_dir`",
+            hint="name a folder that stays, such as `cache_dir: /var/lib/neff`",
+        )
+        return
+    parents = {str(path) for path in (PurePosixPath(folder), *PurePosixPath(folder).parents)}
+    lost = next((path for path in VOLATILE_FOLDERS if path in parents), None)
+    if lost is not None:
+        yield Hit(
+            span=case.target.span("cache_dir"),
+            message=f"compiled graphs are lost at the next reboot: `{lost}` is temporary",
+            hint="name a folder that stays, such as `/var/lib/neff`",
+        )

@@ -1,0 +1,351 @@
+"""Document + JSON Schema → diagnostics: does the plan have the shape of a plan?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+
+from planc import resources
+from planc.diagnostics import Diagnostic, Fault, Findings, Severity, Span
+from planc.located import Located
+from planc.source import Document
+from planc.spec import SYNONYMS
+
+UNKNOWN_KEY = Fault(
+    "P101",
+    "unknown-key",
+    Severity.ERROR,
+    """
+    What it does
+        Reports a key that the plan format does not have at this place.
+
+    Why is this bad
+        A misspelt key would be ignored, and its default used, without a word.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          tp:
+            device: cuda
+            mode: eager
+            tensor_paralel: {degree: 2, plan: class}  # error: P101
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          tp:
+            device: cuda
+            mode: eager
+            tensor_parallel: {degree: 2, plan: class}
+    """,
+)
+MISSING_KEY = Fault(
+    "P102",
+    "missing-key",
+    Severity.ERROR,
+    """
+    What it does
+        Reports a mapping that lacks a key it needs. A target may take keys from the plan and from the target it extends.
+
+    Why is this bad
+        planc guesses nothing silently.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          eager:  # error: P102
+            device: cuda
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          eager:
+            device: cuda
+            mode: eager
+    """,
+)
+WRONG_TYPE = Fault(
+    "P103",
+    "wrong-type",
+    Severity.ERROR,
+    """
+    What it does
+        Reports a value of another kind than its key takes: text where a number is needed, a list where a mapping is.
+
+    Why is this bad
+        Nothing is converted silently.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        seed: "7"  # error: P103
+        targets:
+          eager: {device: cuda, mode: eager}
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        seed: 7
+        targets:
+          eager: {device: cuda, mode: eager}
+    """,
+)
+WRONG_VALUE = Fault(
+    "P104",
+    "wrong-value",
+    Severity.ERROR,
+    """
+    What it does
+        Reports a value that is not among those that its key takes.
+
+    Why is this bad
+        The script could not be written.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          eager:
+            device: gpu  # error: P104
+            mode: eager
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          eager:
+            device: cuda
+            mode: eager
+    """,
+)
+OUT_OF_RANGE = Fault(
+    "P105",
+    "out-of-range",
+    Severity.ERROR,
+    """
+    What it does
+        Reports a number below its least value, and a list, mapping or text that must not be empty.
+
+    Why is this bad
+        A degree of 0 or a plan without targets has no meaning.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          tp:
+            device: cuda
+            mode: eager
+            tensor_parallel: {degree: 0, plan: class}  # error: P105
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          tp:
+            device: cuda
+            mode: eager
+            tensor_parallel: {degree: 2, plan: class}
+    """,
+)
+BAD_NAME = Fault(
+    "P106",
+    "bad-name",
+    Severity.ERROR,
+    """
+    What it does
+        Reports a target or plan name that is not small letters, digits and dashes: `[a-z0-9][a-z0-9-]*`.
+
+    Why is this bad
+        The name becomes a file name; a slash or dots would leave the output folder.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          ../eager: {device: cuda, mode: eager}  # error: P106
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          eager: {device: cuda, mode: eager}
+    """,
+)
+FAULTS = (UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, WRONG_VALUE, OUT_OF_RANGE, BAD_NAME)
+
+_KINDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+    "object": "a mapping",
+    "array": "a list",
+}
+_LEAST = {
+    "minLength": "must not be empty",
+    "minItems": "needs at least one element",
+    "minProperties": "needs at least one key",
+}
+
+
+@cache
+def validator() -> Draft202012Validator:
+    """The validator of plan files; unlike JSON Schema it takes 8.0 for no whole number."""
+    schema = json.loads(resources.text("schemas", "plan.schema.json"))
+    checker = Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    ).redefine("number", lambda _, value: isinstance(value, int | float) and not isinstance(value, bool))
+    strict: type[Draft202012Validator] = extend(Draft202012Validator, type_checker=checker)
+    return strict(schema)
+
+
+def suggest(word: str, choices: Iterable[str]) -> str | None:
+    """The nearest of `choices`, or None."""
+    found = get_close_matches(word, list(choices), n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def check(document: Document, findings: Findings) -> None:
+    """Report everything in which `document` differs from the plan format."""
+    for error in validator().iter_errors(document.root.plain):
+        findings.add(*_translate(error, document.root))
+
+
+def _translate(error: ValidationError, root: Located) -> Iterator[Diagnostic]:
+    node = root.find(error.absolute_path)
+    where = _name(error)
+    match error.validator:
+        case "additionalProperties":
+            known = list(error.schema["properties"])
+            for key in node.value:
+                if key not in known:
+                    yield _unknown(key, node.value[key].anchor, known, where)
+        case "required":
+            for key in error.validator_value:
+                if key not in node.value:
+                    yield missing(node, key, where)
+        case "propertyNames":
+            for part in error.context or [error]:
+                yield bad_name(part.instance, node.value[part.instance].anchor)
+        case "pattern":
+            example = error.schema["examples"][0]
+            yield WRONG_VALUE.at(node.span, f"{where} is `{error.instance}`, which is no such name", hint=f"write it like `{example}`")
+        case "anyOf":
+            yield from _any_of(error, root, node, where)
+        case "type" | "enum" | "const":
+            yield _mismatch([error.schema], node, where)
+        case "minimum":
+            yield OUT_OF_RANGE.at(
+                node.span,
+                f"{where} is {error.instance}, and must be at least {error.validator_value}",
+                hint=f"write {error.validator_value} or more",
+            )
+        case "minLength" | "minItems" | "minProperties":
+            yield OUT_OF_RANGE.at(node.anchor, f"{where} {_LEAST[str(error.validator)]}")
+        case _:
+            for part in error.context or ():
+                yield from _translate(part, root)
+
+
+def _any_of(error: ValidationError, root: Located, node: Located, where: str) -> Iterator[Diagnostic]:
+    """The faults inside the member that the value was meant for, else a list of what it could be."""
+    arms = error.validator_value
+    for index, arm in enumerate(arms):
+        inner = [part for part in error.context or () if part.schema_path[0] == index]
+        own = [part for part in inner if not part.path and part.validator in ("type", "enum", "const", "$ref")]
+        if _is_mapping(arm) == isinstance(node.value, dict) and _is_list(arm) == isinstance(node.value, tuple) and not own:
+            for part in inner:
+                yield from _translate(part, root)
+            return
+    yield _mismatch([_resolve(arm) for arm in arms], node, where)
+
+
+def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in schema:
+        found: dict[str, Any] = validator().schema["$defs"][schema["$ref"].rpartition("/")[2]]
+        return found
+    return schema
+
+
+def _kinds(schema: dict[str, Any]) -> list[str]:
+    kind = _resolve(schema).get("type", [])
+    return kind if isinstance(kind, list) else [kind]
+
+
+def _is_mapping(schema: dict[str, Any]) -> bool:
+    return "object" in _kinds(schema)
+
+
+def _is_list(schema: dict[str, Any]) -> bool:
+    return "array" in _kinds(schema)
+
+
+def _mismatch(schemas: list[dict[str, Any]], node: Located, where: str) -> Diagnostic:
+    values = [value for schema in schemas for value in schema.get("enum", ()) if value is not None]
+    kinds = [kind for schema in schemas for kind in _kinds(schema) if kind != "null"]
+    expected = [f"`{value}`" for value in values] + [_KINDS[kind] for kind in dict.fromkeys(kinds)]
+    written = node.plain
+    span = node.span if not isinstance(node.value, dict | tuple) else node.anchor
+    near = None
+    if isinstance(written, str):
+        meant = SYNONYMS.get(written.lower())
+        near = meant if meant in values else suggest(written, [str(value) for value in values])
+    hint = f"did you mean `{near}`?" if near else None
+    if values and isinstance(written, str):
+        return WRONG_VALUE.at(span, f"{where} is `{written}`, and must be {_either(expected)}", hint=hint)
+    return WRONG_TYPE.at(span, f"{where} is {_describe(written)}, and must be {_either(expected)}", hint=hint)
+
+
+def _describe(value: Any) -> str:
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, str):
+        return f'the text "{value if len(value) <= 40 else value[:37] + "..."}"'
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list" if isinstance(value, list) else f"`{value}`"
+
+
+def _either(choices: list[str]) -> str:
+    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _name(error: ValidationError) -> str:
+    path = [f"[{step}]" if isinstance(step, int) else step for step in error.absolute_path]
+    return f"`{'.'.join(path).replace('.[', '[')}`" if path else "the plan"
+
+
+def _unknown(key: str, span: Span, known: list[str], where: str) -> Diagnostic:
+    near = suggest(key, known)
+    hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(known)}"
+    place = "a plan" if where == "the plan" else where
+    return UNKNOWN_KEY.at(span, f"{place} has no key `{key}`", label="unknown key", hint=hint)
+
+
+def missing(node: Located, key: str, where: str) -> Diagnostic:
+    """The finding that `node`, called `where`, lacks `key`."""
+    return MISSING_KEY.at(node.anchor, f"{where} needs the key `{key}`", hint=f"add `{key}:`")
+
+
+def bad_name(name: str, span: Span) -> Diagnostic:
+    """The finding that a plan or target name cannot name a file."""
+    return BAD_NAME.at(
+        span,
+        f"`{name}` cannot name a file",
+        hint="use small letters, digits and dashes, such as `tp8-compiled`",
+    )
