@@ -31,8 +31,8 @@ first steps:
 exit codes: 0 clean, 1 findings or stale output, 2 wrong usage or unreadable input, 3 a bug in planc"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser with every verb."""
+def parser(names: Sequence[str] = VERBS) -> argparse.ArgumentParser:
+    """The parser of the verbs `names`; a run imports only its own verb, as each import takes time."""
     top = argparse.ArgumentParser(
         prog="planc",
         description=DESCRIPTION,
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"planc {__version__}")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name in VERBS:
+    for name in names:
         module = importlib.import_module(f"planc.commands.{name}")
         sub = verbs.add_parser(
             name,
@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; its exit code."""
-    top = parser()
+    top = parser(arguments[:1] if arguments and arguments[0] in VERBS else VERBS)
     args, passed_on = top.parse_known_args(arguments)
     if passed_on and args.verb != "run":
         top.error(f"{args.verb} has no option {' '.join(passed_on)}")
@@ -84,6 +84,9 @@ def main() -> NoReturn:
         import traceback
 
         traceback.print_exc()
-        print(f"planc {__version__}: this is a bug in planc, not in your plan; please report it with the text above", file=sys.stderr)
+        print(
+            f"planc {__version__}: this is a bug in planc, not in your plan; please report it with the text above",
+            file=sys.stderr,
+        )
         code = BUG
     sys.exit(code)

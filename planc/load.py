@@ -146,7 +146,11 @@ def _extended(name: str, targets: dict[str, Located], findings: Findings) -> Loc
             return None
         if parent.value in chain:
             circle = " → ".join([*chain, parent.value])
-            findings.add(EXTENDS_CYCLE.at(targets[name].value["extends"].span, f"targets extend each other in a circle: {circle}"))
+            findings.add(
+                EXTENDS_CYCLE.at(
+                    targets[name].value["extends"].span, f"targets extend each other in a circle: {circle}"
+                )
+            )
             return None
         chain.append(parent.value)
     whole = targets[chain.pop()]

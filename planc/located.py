@@ -42,16 +42,23 @@ class Located:
             return [item.plain for item in self.value]
         return self.value
 
+    def child(self, step: str | int) -> Located | None:
+        """The value under a key or at an index; None where there is none."""
+        if isinstance(self.value, dict):
+            found: Located | None = self.value.get(step)
+            return found
+        if isinstance(self.value, tuple) and isinstance(step, int) and step < len(self.value):
+            item: Located = self.value[step]
+            return item
+        return None
+
     def find(self, path: Iterable[str | int]) -> Located:
         """The node at `path`, or the deepest one above it that exists."""
         node = self
         for step in path:
-            if isinstance(node.value, dict) and step in node.value:
-                node = node.value[step]
-            elif isinstance(node.value, tuple) and isinstance(step, int) and step < len(node.value):
-                node = node.value[step]
-            else:
+            if (child := node.child(step)) is None:
                 break
+            node = child
         return node
 
     @property
@@ -79,17 +86,10 @@ class Node:
 
     def says(self, *path: str | int) -> bool:
         """Whether the plan wrote `path` itself, and not null."""
-        node = self.at
+        node: Located | None = self.at
         for step in path:
-            if not isinstance(node.value, dict | tuple):
-                return False
-            if isinstance(node.value, dict):
-                if step not in node.value:
-                    return False
-            elif not (isinstance(step, int) and step < len(node.value)):
-                return False
-            node = node.value[step]
-        return node.value is not None
+            node = None if node is None else node.child(step)
+        return node is not None and node.value is not None
 
 
 def merge(base: Located, over: Located) -> Located:
@@ -141,7 +141,7 @@ def issubclass_safe(candidate: Any, parent: type) -> bool:
 def _build_record(record: type, node: Located, missing: Callable[[Located, str], None]) -> Any:
     hints = hints_of(record)
     values: dict[str, Any] = {}
-    for item in fields(record):  # type: ignore[arg-type]  # a record is a dataclass
+    for item in fields(record):
         if item.name == "at":
             values["at"] = node
             continue

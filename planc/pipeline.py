@@ -1,4 +1,7 @@
-"""The whole compiler on one screen: load → check → lower → emit."""
+"""The whole compiler on one screen: load → check → lower → emit.
+
+What a lint does not need is imported where it is used: a pre-commit hook waits for every import.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planc import load, lower, rules, shape, source
+from planc import load, rules, shape, source
 from planc.catalog.lookup import Lookup, lookup
 from planc.diagnostics import Fault, Findings
-from planc.ir import Program
 from planc.spec import Plan
 
 if TYPE_CHECKING:
     from planc.emit.files import GeneratedFile
+    from planc.ir import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,9 @@ def check(path: str, texts: dict[str, str], findings: Findings) -> Checked | Non
         plan = None if own.has_errors else load.load(document, own)
         if plan is None:
             return None
-        lookups = {name: lookup(target.model.checkpoint, target.model.pipeline) for name, target in plan.targets.items()}
+        lookups = {
+            name: lookup(target.model.checkpoint, target.model.pipeline) for name, target in plan.targets.items()
+        }
         rules.check(plan, lookups, own)
         return None if own.has_errors else Checked(plan, lookups)
     finally:
@@ -46,6 +51,8 @@ def check(path: str, texts: dict[str, str], findings: Findings) -> Checked | Non
 
 def resolve(checked: Checked) -> Program:
     """What the plan means, every default filled in."""
+    from planc import lower
+
     return lower.lower(checked.plan, checked.lookups)
 
 

@@ -105,7 +105,7 @@ class _Definitions:
         return {"$ref": f"#/$defs/{name}"}
 
     def _requires(self, record: type) -> bool:
-        return any(item.default is MISSING and item.default_factory is MISSING for item in fields(record))  # type: ignore[arg-type]  # a record is a dataclass
+        return any(item.default is MISSING and item.default_factory is MISSING for item in fields(record))
 
     def define(self, name: str) -> None:
         """Fill in a definition once."""
@@ -119,7 +119,7 @@ class _Definitions:
         hints, docs = hints_of(record), documentation(record)
         properties: dict[str, Any] = {}
         required = []
-        for item in fields(record):  # type: ignore[arg-type]  # a record is a dataclass
+        for item in fields(record):
             if item.name == "at":
                 continue
             key = key_of(item.name)
@@ -210,5 +210,3 @@ def dump(schema: dict[str, Any]) -> str:
     import json
 
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-
-

@@ -208,8 +208,9 @@ def validator() -> Draft202012Validator:
     checker = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     ).redefine("number", lambda _, value: isinstance(value, int | float) and not isinstance(value, bool))
-    strict: type[Draft202012Validator] = extend(Draft202012Validator, type_checker=checker)
-    return strict(schema)
+    strict = extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]  # its stub lacks types
+    found: Draft202012Validator = strict(schema)
+    return found
 
 
 def suggest(word: str, choices: Iterable[str]) -> str | None:
@@ -225,33 +226,36 @@ def check(document: Document, findings: Findings) -> None:
 
 
 def _translate(error: ValidationError, root: Located) -> Iterator[Diagnostic]:
-    node = root.find(error.absolute_path)
-    where = _name(error)
+    node, where = root.find(error.absolute_path), _name(error)
+    schema: Any = error.schema
+    value: Any = error.validator_value
     match error.validator:
         case "additionalProperties":
-            known = list(error.schema["properties"])
+            known = list(schema["properties"])
             for key in node.value:
                 if key not in known:
                     yield _unknown(key, node.value[key].anchor, known, where)
         case "required":
-            for key in error.validator_value:
+            for key in value:
                 if key not in node.value:
                     yield missing(node, key, where)
-        case "propertyNames":
-            for part in error.context or [error]:
-                yield bad_name(part.instance, node.value[part.instance].anchor)
+        case "pattern" if isinstance(node.value, dict):
+            name = str(error.instance)
+            yield bad_name(name, node.value[name].anchor)
         case "pattern":
-            example = error.schema["examples"][0]
-            yield WRONG_VALUE.at(node.span, f"{where} is `{error.instance}`, which is no such name", hint=f"write it like `{example}`")
+            example = schema["examples"][0]
+            yield WRONG_VALUE.at(
+                node.span, f"{where} is `{error.instance}`, which is no such name", hint=f"write it like `{example}`"
+            )
         case "anyOf":
             yield from _any_of(error, root, node, where)
         case "type" | "enum" | "const":
-            yield _mismatch([error.schema], node, where)
+            yield _mismatch([schema], node, where)
         case "minimum":
             yield OUT_OF_RANGE.at(
                 node.span,
-                f"{where} is {error.instance}, and must be at least {error.validator_value}",
-                hint=f"write {error.validator_value} or more",
+                f"{where} is {error.instance}, and must be at least {value}",
+                hint=f"write {value} or more",
             )
         case "minLength" | "minItems" | "minProperties":
             yield OUT_OF_RANGE.at(node.anchor, f"{where} {_LEAST[str(error.validator)]}")
@@ -262,11 +266,15 @@ def _translate(error: ValidationError, root: Located) -> Iterator[Diagnostic]:
 
 def _any_of(error: ValidationError, root: Located, node: Located, where: str) -> Iterator[Diagnostic]:
     """The faults inside the member that the value was meant for, else a list of what it could be."""
-    arms = error.validator_value
+    arms: Any = error.validator_value
     for index, arm in enumerate(arms):
         inner = [part for part in error.context or () if part.schema_path[0] == index]
         own = [part for part in inner if not part.path and part.validator in ("type", "enum", "const", "$ref")]
-        if _is_mapping(arm) == isinstance(node.value, dict) and _is_list(arm) == isinstance(node.value, tuple) and not own:
+        if (
+            _is_mapping(arm) == isinstance(node.value, dict)
+            and _is_list(arm) == isinstance(node.value, tuple)
+            and not own
+        ):
             for part in inner:
                 yield from _translate(part, root)
             return
@@ -275,7 +283,8 @@ def _any_of(error: ValidationError, root: Located, node: Located, where: str) ->
 
 def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
-        found: dict[str, Any] = validator().schema["$defs"][schema["$ref"].rpartition("/")[2]]
+        whole: Any = validator().schema
+        found: dict[str, Any] = whole["$defs"][schema["$ref"].rpartition("/")[2]]
         return found
     return schema
 

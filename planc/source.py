@@ -307,7 +307,7 @@ FAULTS = (
 )
 
 
-class _Refused(Exception):
+class _Refused(Exception):  # noqa: N818  # it ends the reading, it is no error of planc
     """Reading stops here: the rest of the file has no meaning."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
@@ -403,12 +403,18 @@ class _Reader:
         next(self.events)
         event = next(self.events)
         if isinstance(event, yaml.StreamEndEvent):
-            raise _Refused(EMPTY_PLAN.at(Span(self.path, 1, 1, 1, 1), "the plan is empty", hint="`planc init` writes a first plan"))
+            raise _Refused(
+                EMPTY_PLAN.at(Span(self.path, 1, 1, 1, 1), "the plan is empty", hint="`planc init` writes a first plan")
+            )
         root = self.node(next(self.events), depth=0)
         next(self.events)
         event = next(self.events)
         if not isinstance(event, yaml.StreamEndEvent):
-            raise _Refused(SEVERAL_DOCUMENTS.at(self.span(event), "a second document starts here", hint="give each plan its own file"))
+            raise _Refused(
+                SEVERAL_DOCUMENTS.at(
+                    self.span(event), "a second document starts here", hint="give each plan its own file"
+                )
+            )
         if root.value is None:
             raise _Refused(EMPTY_PLAN.at(root.span, "the plan is empty", hint="`planc init` writes a first plan"))
         return root
@@ -426,7 +432,9 @@ class _Reader:
         """The value that starts at `event`."""
         self.count += 1
         if self.count > MAX_NODES:
-            raise self.refuse(TOO_LARGE, event, f"more than {MAX_NODES:,} values, aliases expanded", "write out what you need")
+            raise self.refuse(
+                TOO_LARGE, event, f"more than {MAX_NODES:,} values, aliases expanded", "write out what you need"
+            )
         if depth > MAX_DEPTH:
             raise self.refuse(TOO_DEEP, event, f"nested more than {MAX_DEPTH} deep")
         if isinstance(event, yaml.AliasEvent):
@@ -456,7 +464,9 @@ class _Reader:
             raise self.refuse(TOO_DEEP, event, f"the alias `*{event.anchor}` stands inside its own anchor")
         self.count += self.sizes[event.anchor]
         if self.count > MAX_NODES:
-            raise self.refuse(TOO_LARGE, event, f"more than {MAX_NODES:,} values, aliases expanded", "write out what you need")
+            raise self.refuse(
+                TOO_LARGE, event, f"more than {MAX_NODES:,} values, aliases expanded", "write out what you need"
+            )
         return located
 
     def sequence(self, start: Any, depth: int) -> Located:

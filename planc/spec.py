@@ -1,9 +1,9 @@
-'''The plan as the user writes it: the single source of truth.
+"""The plan as the user writes it: the single source of truth.
 
 The JSON Schema, the reference documentation and "did you mean" all come from these records. The string
 under each field is its documentation. A field with a default may be left out or set to null, which restores
 the default. Whatever relates two fields is a rule, not a constraint here.
-'''
+"""
 
 from __future__ import annotations
 

@@ -138,10 +138,10 @@ def generate(pipe: Any, keywords: dict[str, Any], seed: int) -> tuple[Any, list[
     """
     marks = [time.perf_counter()]
 
-    def mark(_: Any, step: int, timestep: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def mark(_: Any, step: int, timestep: Any, tensors: Any) -> Any:
         torch.neuron.synchronize()  # type: ignore[attr-defined]
         marks.append(time.perf_counter())
-        return kwargs
+        return tensors
 
     images = pipe(
         **keywords,

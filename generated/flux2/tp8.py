@@ -150,10 +150,10 @@ def generate(pipe: Any, keywords: dict[str, Any], seed: int) -> tuple[Any, list[
     """
     marks = [time.perf_counter()]
 
-    def mark(_: Any, step: int, timestep: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def mark(_: Any, step: int, timestep: Any, tensors: Any) -> Any:
         torch.neuron.synchronize()  # type: ignore[attr-defined]
         marks.append(time.perf_counter())
-        return kwargs
+        return tensors
 
     images = pipe(
         **keywords,
@@ -191,7 +191,9 @@ def main() -> None:
     args = parse_args()
     shape, prompts = chosen_shape(args), read_prompts(args)
     if os.environ.get("WORLD_SIZE") != str(WORLD_SIZE):
-        fail("start one process a rank: torchrun --standalone --nproc_per_node=8 tp8.py")
+        fail(
+            "start one process a rank: torchrun --standalone --nproc_per_node=8 tp8.py",
+        )
 
     # The process group, this rank's device, and the mesh.
     dist.init_process_group(backend="neuron", timeout=timedelta(seconds=3600))

@@ -104,9 +104,12 @@ def allow_cpu_mesh() -> None:
     Seen in diffusers 0.42.1 and torch 2.13: a CPU mesh is refused by name, and the
     rank's device is computed from the number of accelerators.
     """
-    tensor_parallel._SUPPORTED_TP_DEVICES += ("cpu",)
-    torch._C._get_accelerator = lambda: torch.device("cpu")  # type: ignore[assignment]
-    torch.accelerator.device_count = lambda: 1  # type: ignore[assignment]
+    hooks: Any = tensor_parallel
+    core: Any = torch._C
+    accelerator: Any = torch.accelerator
+    hooks._SUPPORTED_TP_DEVICES = (*hooks._SUPPORTED_TP_DEVICES, "cpu")
+    core._get_accelerator = lambda: torch.device("cpu")
+    accelerator.device_count = lambda: 1
 
 
 def fetch(checkpoint: str) -> None:
@@ -163,9 +166,9 @@ def generate(pipe: Any, keywords: dict[str, Any], seed: int) -> tuple[Any, list[
     """
     marks = [time.perf_counter()]
 
-    def mark(_: Any, step: int, timestep: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def mark(_: Any, step: int, timestep: Any, tensors: Any) -> Any:
         marks.append(time.perf_counter())
-        return kwargs
+        return tensors
 
     images = pipe(
         **keywords,
@@ -203,7 +206,9 @@ def main() -> None:
     args = parse_args()
     shape, prompts = chosen_shape(args), read_prompts(args)
     if os.environ.get("WORLD_SIZE") != str(WORLD_SIZE):
-        fail("start one process a rank: torchrun --standalone --nproc_per_node=2 cpu.py")
+        fail(
+            "start one process a rank: torchrun --standalone --nproc_per_node=2 cpu.py",
+        )
 
     # The process group, this rank's device, and the mesh.
     allow_cpu_mesh()

@@ -161,10 +161,10 @@ def generate(pipe: Any, keywords: dict[str, Any], seed: int) -> tuple[Any, list[
     """
     marks = [time.perf_counter()]
 
-    def mark(_: Any, step: int, timestep: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def mark(_: Any, step: int, timestep: Any, tensors: Any) -> Any:
         torch.cuda.synchronize()
         marks.append(time.perf_counter())
-        return kwargs
+        return tensors
 
     images = pipe(
         **keywords,
@@ -202,7 +202,9 @@ def main() -> None:
     args = parse_args()
     shape, prompts = chosen_shape(args), read_prompts(args)
     if os.environ.get("WORLD_SIZE") != str(WORLD_SIZE):
-        fail("start one process a rank: torchrun --standalone --nproc_per_node=4 cuda_tp4.py")
+        fail(
+            "start one process a rank: torchrun --standalone --nproc_per_node=4 cuda_tp4.py",
+        )
 
     # The process group, this rank's device, and the mesh.
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))

@@ -256,7 +256,7 @@ def raw_facts(class_name: str) -> dict[str, Any]:
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    data: dict[str, Any] = yaml.load((FOLDER / f"{class_name}.yaml").read_text(encoding="utf-8"), Loader=loader)
+    data: dict[str, Any] = yaml.load((FOLDER / f"{class_name}.yaml").read_text(encoding="utf-8"), Loader=loader)  # noqa: S506  # the safe loader in C
     return data
 
 

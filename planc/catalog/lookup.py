@@ -66,12 +66,12 @@ def lookup(checkpoint: str, pipeline: str | None) -> Lookup:
     folder = Path(checkpoint)
     index = _json(folder / "model_index.json")
     found = index.get("_class_name") if index else None
-    name = pipeline or (found if isinstance(found, str) else None)
-    item = pipelines().get(name) if name else None
-    sizes, unknown = _folder_sizes(folder, item, name) if item and name else (None, "its class is not known")
+    wanted = pipeline or (found if isinstance(found, str) else None)
+    known = pipelines().get(wanted) if wanted else None
+    sizes, unknown = _folder_sizes(folder, known, wanted) if known and wanted else (None, "its class is not known")
     return Lookup(
-        card=item,
-        pipeline_name=name,
+        card=known,
+        pipeline_name=wanted,
         found_pipeline=found,
         checkpoint=None,
         sizes=sizes,

@@ -11,10 +11,10 @@ from planc import pipeline
 from planc.commands import CLEAN, FINDINGS, USAGE
 from planc.commands.plans import add_plans, check_all, is_unreadable, show
 from planc.diagnostics import Findings, Span
-from planc.ir import Program
 
 if TYPE_CHECKING:
     from planc.emit.files import GeneratedFile
+    from planc.ir import Program
 
 HELP = "check plans, then write their scripts"
 DESCRIPTION = """\
@@ -32,7 +32,9 @@ examples:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     add_plans(parser)
-    parser.add_argument("--output", type=Path, default=Path("generated"), metavar="DIR", help="output folder (default: generated)")
+    parser.add_argument(
+        "--output", type=Path, default=Path("generated"), metavar="DIR", help="output folder (default: generated)"
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail with a diff if the output is stale")
     parser.add_argument("--force", action="store_true", help="write over files that were edited by hand")
     parser.add_argument("--show-program", action="store_true", help="print the resolved program and write nothing")
@@ -67,9 +69,7 @@ def _show_programs(programs: list[Program], target: str | None) -> int:
     return CLEAN
 
 
-def write_programs(
-    programs: list[Program], output: Path, *, is_check: bool = False, is_forced: bool = False
-) -> int:
+def write_programs(programs: list[Program], output: Path, *, is_check: bool = False, is_forced: bool = False) -> int:
     """Emit programs below `output`; the exit code."""
     from planc.emit import write
 

@@ -19,7 +19,9 @@ DESCRIPTION = "Writes a plan for a model that planc knows, with a target for eac
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument("plan", type=Path, metavar="PLAN", help="the file to write, such as plans/mine.yaml")
-    parser.add_argument("--checkpoint", default="black-forest-labs/FLUX.2-klein-4B", metavar="ID", help="hub id (default: %(default)s)")
+    parser.add_argument(
+        "--checkpoint", default="black-forest-labs/FLUX.2-klein-4B", metavar="ID", help="hub id (default: %(default)s)"
+    )
     parser.add_argument("--force", action="store_true", help="write over an existing file")
 
 

@@ -35,7 +35,10 @@ def run(args: argparse.Namespace) -> int:
     names = {name: card for card in known for name in (card.class_name, *card.facts.pipelines, *card.facts.checkpoints)}
     if args.name not in names:
         near = suggest(args.name, names)
-        print(f"planc models: no card knows {args.name!r}; {f'did you mean {near}?' if near else 'see `planc models`'}", file=sys.stderr)
+        print(
+            f"planc models: no card knows {args.name!r}; {f'did you mean {near}?' if near else 'see `planc models`'}",
+            file=sys.stderr,
+        )
         return USAGE
     card = names[args.name]
     for checkpoint, released in card.facts.checkpoints.items():

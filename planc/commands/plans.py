@@ -17,7 +17,9 @@ from planc.source import UNREADABLE
 
 def add_plans(parser: argparse.ArgumentParser) -> None:
     """Add the argument that names plans."""
-    parser.add_argument("plans", nargs="+", metavar="PLAN", help="a plan file, or a folder whose *.yaml files are plans")
+    parser.add_argument(
+        "plans", nargs="+", metavar="PLAN", help="a plan file, or a folder whose *.yaml files are plans"
+    )
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:

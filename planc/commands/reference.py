@@ -60,7 +60,9 @@ def _kind(field: dict[str, Any]) -> str:
         name = _title(field["$ref"].rpartition("/")[2].removeprefix("Partial"))
         return f"[{name.lower()}](#{name.lower().replace(' ', '-')})"
     kinds = field.get("type", "any value")
-    names = [_KINDS.get(kind, kind) for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
+    names = [
+        _KINDS.get(str(kind), str(kind)) for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"
+    ]
     if names == ["list"]:
         return f"list of {_kind(field['items'])}"
     if names == ["mapping"]:
@@ -82,7 +84,10 @@ _KINDS = {
 def rules_page() -> str:
     """The reference of the findings."""
     faults = pipeline.faults()
-    rows = [f"| [{item.code}](#{item.code.lower()}-{item.name}) | `{item.name}` | {item.severity.value} | {explanation.summary(item)} |" for item in faults]
+    rows = [
+        f"| [{item.code}](#{item.code.lower()}-{item.name}) | `{item.name}` | {item.severity.value} | {explanation.summary(item)} |"
+        for item in faults
+    ]
     table = "\n".join(["| code | name | severity | what it does |", "|---|---|---|---|", *rows])
     pages = "\n\n".join(explanation.markdown(item) for item in faults)
     return f"# Findings\n\n{_NOTE}\n\n{table}\n\n{pages}\n"

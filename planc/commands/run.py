@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planc import pipeline
 from planc.commands import FINDINGS, USAGE
@@ -14,8 +15,10 @@ from planc.commands.child import run_child
 from planc.commands.plans import add_plan, is_unreadable, show
 from planc.commands.tiny import save_tiny
 from planc.diagnostics import Findings
-from planc.ir import TargetProgram
 from planc.shape import suggest
+
+if TYPE_CHECKING:
+    from planc.ir import TargetProgram
 
 HELP = "build, then start one target"
 DESCRIPTION = """\
@@ -33,7 +36,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_plan(parser)
     parser.add_argument("--target", required=True, metavar="NAME", help="the target to start")
     parser.add_argument("--tiny", action="store_true", help="on a tiny random pipeline instead of the checkpoint")
-    parser.add_argument("--build-dir", type=Path, default=Path("generated"), metavar="DIR", help="output folder of the build (default: generated)")
+    parser.add_argument(
+        "--build-dir",
+        type=Path,
+        default=Path("generated"),
+        metavar="DIR",
+        help="output folder of the build (default: generated)",
+    )
     parser.add_argument("--force", action="store_true", help="write over files that were edited by hand")
 
 
@@ -65,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
         options += ["--height", str(made.size.height), "--width", str(made.size.width)]
         if any(part.component in target.denoisers and not part.dynamic for part in target.compile):
             options.append("--allow-new-shape")
-        print(f"running {script} on a tiny pipeline of {made.parameters:,} random parameters", file=sys.stderr, flush=True)
+        print(
+            f"running {script} on a tiny pipeline of {made.parameters:,} random parameters", file=sys.stderr, flush=True
+        )
         code = run_child([*_launcher(target), str(script), *options, *args.passed_on])
     if code == 0:
         print("the weights were random: the image shows that the script runs, and means nothing else", file=sys.stderr)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from planc import resources
 from planc.commands import CLEAN, FINDINGS, USAGE
+from planc.report.progress import working
 
 HELP = "for planc's developers: schema, docs and card inventories in step with their source"
 DESCRIPTION = """\
@@ -19,7 +20,9 @@ inventory from the installed diffusers. --check writes nothing and fails with a 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--check", action="store_true", help="write nothing; fail with the diff if something is out of step")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail with the diff if something is out of step"
+    )
     parser.add_argument("--no-cards", action="store_true", help="leave the card inventories out: no torch needed")
 
 
@@ -37,9 +40,13 @@ def run(args: argparse.Namespace) -> int:
     stale = 0
     for path, make in wanted.items():
         try:
-            text = make()
+            with working(f"making {path.relative_to(root).as_posix()}"):
+                text = make()
         except ModuleNotFoundError as error:
-            print(f"planc sync: {error.name} is not installed: pip install 'planc[verify]', or --no-cards", file=sys.stderr)
+            print(
+                f"planc sync: {error.name} is not installed: pip install 'planc[verify]', or --no-cards",
+                file=sys.stderr,
+            )
             return USAGE
         now = path.read_text(encoding="utf-8") if path.exists() else ""
         if now == text:
@@ -47,7 +54,11 @@ def run(args: argparse.Namespace) -> int:
         stale += 1
         shown = path.relative_to(root).as_posix()
         if args.check:
-            print("\n".join(difflib.unified_diff(now.splitlines(), text.splitlines(), shown, "from its source", lineterm="")))
+            print(
+                "\n".join(
+                    difflib.unified_diff(now.splitlines(), text.splitlines(), shown, "from its source", lineterm="")
+                )
+            )
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

@@ -12,6 +12,7 @@ from planc.catalog.lookup import Lookup
 from planc.commands import CLEAN, FINDINGS, USAGE
 from planc.commands.plans import add_plan, is_unreadable, show
 from planc.diagnostics import Findings
+from planc.report.progress import working
 
 if TYPE_CHECKING:
     from planc.verify.tiny import Tiny
@@ -25,7 +26,9 @@ weights of a fixed seed. Needs no network. Needs torch: pip install 'planc[verif
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     add_plan(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write; must be new or empty")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write; must be new or empty"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the weights (default: 0)")
 
 
@@ -53,9 +56,10 @@ def save_tiny(known: Lookup, folder: Path, *, seed: int = 0) -> Tiny | None:
     assert known.card is not None
     assert known.pipeline_name is not None
     try:
-        from planc.verify import tiny
+        with working(f"making a tiny {known.pipeline_name}"):
+            from planc.verify import tiny
 
-        return tiny.save(known.card, known.pipeline_name, known.sizes, folder, seed=seed)
+            return tiny.save(known.card, known.pipeline_name, known.sizes, folder, seed=seed)
     except ModuleNotFoundError as error:
         print(f"planc: {error.name} is not installed: pip install 'planc[verify]'", file=sys.stderr)
     except OSError as error:

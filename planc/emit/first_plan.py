@@ -9,6 +9,7 @@ from planc.catalog import expression
 from planc.catalog.lookup import Lookup
 from planc.emit.render import render
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanContext:
     """The variables of `templates/plan.yaml.j2`; text is quoted as json, which is YAML too."""
@@ -30,7 +31,9 @@ def render_first_plan(checkpoint: str, known: Lookup) -> str:
     size = known.pipeline.default_size
     context = PlanContext(
         pipeline=known.pipeline_name,
-        checkpoint=checkpoint if checkpoint.replace("/", "").replace("-", "").replace(".", "").isalnum() else json.dumps(checkpoint),
+        checkpoint=checkpoint
+        if checkpoint.replace("/", "").replace("-", "").replace(".", "").isalnum()
+        else json.dumps(checkpoint),
         height=size.height,
         width=size.width,
         degree=next(degree for degree in (8, 4, 2) if heads % degree == 0),

@@ -39,7 +39,9 @@ def literal(value: Any, *, indent: int = 0, before: int = 0, is_exploded: bool =
     if not isinstance(value, Mapping | list | tuple) or not value or (fits and not is_exploded):
         return flat
     pad = " " * (indent + 4)
-    opening, closing = ("{", "}") if isinstance(value, Mapping) else ("(", ")") if isinstance(value, tuple) else ("[", "]")
+    opening, closing = (
+        ("{", "}") if isinstance(value, Mapping) else ("(", ")") if isinstance(value, tuple) else ("[", "]")
+    )
     lines = [opening]
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -83,7 +85,9 @@ def _flat(value: Any) -> str:
 
 def _string(value: str) -> str:
     """Double quotes where they cost no more escapes than single ones, as ruff formats strings."""
-    text = ascii(value) if any(not char.isprintable() or 0xD800 <= ord(char) < 0xE000 for char in value) else repr(value)
+    text = (
+        ascii(value) if any(not char.isprintable() or 0xD800 <= ord(char) < 0xE000 for char in value) else repr(value)
+    )
     body = text[1:-1]
     if text[0] == "'" and value.count('"') <= value.count("'"):
         body = body.replace("\\'", "'").replace('"', '\\"')

@@ -33,7 +33,11 @@ def gate(path: str, text: str) -> str:
             if not access.referents and isinstance(access.node, cst.Name) and access.node.value not in _KNOWN:
                 faults.add(f"undefined name {access.node.value!r}")
         for assignment in scope.assignments:
-            if isinstance(assignment, ImportAssignment) and not assignment.references and not _registers(text, assignment):
+            if (
+                isinstance(assignment, ImportAssignment)
+                and not assignment.references
+                and not _registers(text, assignment)
+            ):
                 faults.add(f"unused import {assignment.name!r}")
     if faults:
         raise EmittedCodeError(f"{path}: {', '.join(sorted(faults))}")

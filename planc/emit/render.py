@@ -27,4 +27,8 @@ def environment() -> Environment:
 def render(template: str, context: Any) -> str:
     """The text of `template`, its variables the fields of the record `context`."""
     assert is_dataclass(context)
-    return environment().get_template(template).render({item.name: getattr(context, item.name) for item in fields(context)})
+    return (
+        environment()
+        .get_template(template)
+        .render({item.name: getattr(context, item.name) for item in fields(context)})
+    )

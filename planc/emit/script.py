@@ -61,7 +61,7 @@ class ScriptContext:
     target: str
     plan_file: str
     command: str
-    torchrun: str
+    fail_without_ranks: str
     remarks: tuple[str, ...]
     stdlib_imports: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
@@ -116,7 +116,7 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         target=target.name,
         plan_file=program.file_name,
         command=f'{command} --prompt "a lighthouse at dusk"',
-        torchrun=torchrun,
+        fail_without_ranks=call("fail", [literal(f"start one process a rank: {torchrun}")], indent=8),
         remarks=tuple(_remarks(target, row)),
         stdlib_imports=_stdlib_imports(target, row),
         environment=tuple((literal(name), literal(value)) for name, value in target.launch.env),
@@ -181,7 +181,11 @@ def _remarks(target: TargetProgram, row: Device) -> list[str]:
     for part in target.tensor_parallel:
         if part.sharded_bytes is not None:
             held = f"Each rank holds {_gigabytes(part.sharded_bytes)} of sharded weights"
-            whole = "" if part.whole_bytes is None else f", and {_gigabytes(part.whole_bytes)} of the {part.component} whole"
+            whole = (
+                ""
+                if part.whole_bytes is None
+                else f", and {_gigabytes(part.whole_bytes)} of the {part.component} whole"
+            )
             remarks.append(f"{held}{whole}.")
     if target.is_parallel and row.needs_host_mesh_patches:
         remarks.append("A CPU mesh shows that the program is right, not how fast it is.")
@@ -267,9 +271,7 @@ def _option(item: Argument) -> Option:
 
 
 def _pipeline_dtype(target: TargetProgram) -> str:
-    own = {
-        part.name: Name(f"torch.{part.dtype}") for part in target.components if part.dtype != target.model.dtype
-    }
+    own = {part.name: Name(f"torch.{part.dtype}") for part in target.components if part.dtype != target.model.dtype}
     if not own:
         return "dtype"
     return literal({"default": Name("dtype"), **own}, indent=8, before=len("dtype="))

@@ -115,7 +115,9 @@ def write(output: Path, trees: Sequence[tuple[str, Sequence[GeneratedFile]]]) ->
     output.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".planc-", dir=output))
     try:
-        staged = [_stage(change, staging, index, output, change.path in programs) for index, change in enumerate(changes)]
+        staged = [
+            _stage(change, staging, index, output, change.path in programs) for index, change in enumerate(changes)
+        ]
         with _signals_held():
             for change, file in zip(changes, staged, strict=True):
                 if file is None:

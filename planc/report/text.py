@@ -89,6 +89,4 @@ def _cells(text: str) -> int:
 
 def _visible(text: str) -> str:
     """The text with every control character shown, so that a plan cannot drive the terminal."""
-    return "".join(
-        char if char.isprintable() else " " if char == "\t" else repr(char)[1:-1] for char in text
-    )
+    return "".join(char if char.isprintable() else " " if char == "\t" else repr(char)[1:-1] for char in text)

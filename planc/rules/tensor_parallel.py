@@ -104,11 +104,7 @@ def indivisible_block(case: Case) -> Iterator[Hit]:
         uneven = [size for size in blocks if size % parallel.degree]
         if not uneven:
             continue
-        legal = [
-            degree
-            for degree in divisors(case.heads or uneven[0])
-            if all(size % degree == 0 for size in blocks)
-        ]
+        legal = [degree for degree in divisors(case.heads or uneven[0]) if all(size % degree == 0 for size in blocks)]
         dim = "output" if entry.plan.style in sharding.COLWISE else "input"
         yield Hit(
             span=entry.style_span,

@@ -52,7 +52,10 @@ def save(card: Card, pipeline: str, sizes: Mapping[str, Number] | None, folder: 
     """
     import diffusers
     import torch
+    from transformers.utils import logging
 
+    diffusers.logging.disable_progress_bar()
+    logging.disable_progress_bar()
     facts = card.facts.pipelines[pipeline]
     torch.manual_seed(seed)
     denoiser_config = config(card, sizes)
@@ -83,8 +86,8 @@ def _tokenizer() -> Any:
     model.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=model,
-        pad_token="<|endoftext|>",
-        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",  # noqa: S106  # a token of text
+        eos_token="<|im_end|>",  # noqa: S106  # a token of text
         additional_special_tokens=["<|im_start|>"],
         model_max_length=MAX_TOKENS,
     )
