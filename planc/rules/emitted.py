@@ -174,5 +174,14 @@ def _not_emitted_components(case: Case) -> Iterator[Hit]:
                 message=f"planc cannot emit `components.{name}` yet: it is what the target's own fields are about",
                 hint="say it in the target itself, and its data type in `model.dtype`",
             )
-        elif component.tensor_parallel is not None:
+            continue
+        if component.tensor_parallel is not None:
             yield _refused(component.key_span("tensor_parallel"), f"tensor_parallel of {name}")
+        known = case.lookup.pipeline.components.get(name) if case.lookup.pipeline else None
+        if component.compile is not None and known is not None and known.role == "text_encoder":
+            yield Hit(
+                span=component.key_span("compile"),
+                message=f"planc cannot emit `compile` of {name}: its forward does not compile in one graph",
+                notes=("transformers 5.24 takes a lock in the forward when hidden states are asked for",),
+                hint="leave it out: the text encoder runs once a prompt",
+            )
