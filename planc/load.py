@@ -9,95 +9,11 @@ from functools import partial
 from pathlib import PurePath
 
 from planc import shape
-from planc.diagnostics import Diagnostic, Fault, Findings, Severity, Span
+from planc.diagnostics import Diagnostic, Findings, Span
+from planc.faults import EXTENDS_CYCLE, SHADOWING_NAME, UNKNOWN_TARGET
 from planc.located import Located, build, merge
 from planc.source import Document
 from planc.spec import NAME_PATTERN, SHARED_KEYS, Plan, Target
-
-UNKNOWN_TARGET = Fault(
-    "P107",
-    "unknown-target",
-    Severity.ERROR,
-    """
-    What it does
-        Reports an `extends` that names no target of this file.
-
-    Why is this bad
-        The target would lack what it meant to start from.
-
-    Example
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          tp8: {device: cuda, mode: eager, tensor_parallel: {degree: 8, plan: class}}
-          tp4:
-            extends: tp88  # error: P107
-            tensor_parallel: {degree: 4}
-
-    Use instead
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          tp8: {device: cuda, mode: eager, tensor_parallel: {degree: 8, plan: class}}
-          tp4:
-            extends: tp8
-            tensor_parallel: {degree: 4}
-    """,
-)
-EXTENDS_CYCLE = Fault(
-    "P108",
-    "extends-cycle",
-    Severity.ERROR,
-    """
-    What it does
-        Reports targets that extend each other in a circle, or one that extends itself.
-
-    Why is this bad
-        There is no target to start from.
-
-    Example
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          eager:
-            extends: eager  # error: P108
-            device: cuda
-            mode: eager
-
-    Use instead
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          eager:
-            device: cuda
-            mode: eager
-    """,
-)
-SHADOWING_NAME = Fault(
-    "P109",
-    "shadowing-name",
-    Severity.ERROR,
-    """
-    What it does
-        Reports a target whose script would have the name of a Python module, or of another file that planc writes.
-
-    Why is this bad
-        Python looks for imports beside the script first: a target `json` would replace the standard library's module.
-
-    Example
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          torch: {device: cuda, mode: eager}  # error: P109
-
-    Use instead
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          eager: {device: cuda, mode: eager}
-    """,
-)
-FAULTS = (UNKNOWN_TARGET, EXTENDS_CYCLE, SHADOWING_NAME)
 
 OUR_FILES = frozenset({"tp_plan", "cp_plan", "manifest"})
 """Names of the files that planc writes beside the scripts."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from planc import load, rules, shape, source
 from planc.catalog.lookup import Lookup, lookup
 from planc.diagnostics import Fault, Findings
+from planc.faults import FAULTS
 from planc.spec import Plan
 
 if TYPE_CHECKING:
@@ -65,7 +66,5 @@ def emit(program: Program) -> tuple[GeneratedFile, ...]:
 
 def faults() -> tuple[Fault, ...]:
     """Every kind of finding, in order of code."""
-    from planc.emit import write
-
-    known = (*source.FAULTS, *shape.FAULTS, *load.FAULTS, *(rule.fault for rule in rules.RULES), *write.FAULTS)
+    known = (*FAULTS, *(rule.fault for rule in rules.RULES))
     return tuple(sorted(known, key=lambda fault: fault.code))

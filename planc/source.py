@@ -14,12 +14,25 @@ from typing import Any
 
 import yaml
 
-from planc.diagnostics import Diagnostic, Fault, Findings, Severity, Span
+from planc.diagnostics import Diagnostic, Fault, Findings, Span
+from planc.faults import (
+    AMBIGUOUS_SCALAR,
+    DUPLICATE_KEY,
+    EMPTY_PLAN,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_NODES,
+    MERGE_KEY,
+    NOT_UTF8,
+    SEVERAL_DOCUMENTS,
+    SYNTAX,
+    TAB,
+    TOO_DEEP,
+    TOO_LARGE,
+    UNREADABLE,
+    UNUSABLE_NODE,
+)
 from planc.located import Located
-
-MAX_BYTES = 1 << 20
-MAX_DEPTH = 32
-MAX_NODES = 20_000
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = {"", "~", "null", "Null", "NULL"}
@@ -43,268 +56,6 @@ class Document:
     path: str
     text: str
     root: Located
-
-
-_PLAN = """
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          eager:
-            device: cuda
-            mode: eager"""
-
-UNREADABLE = Fault(
-    "P001",
-    "unreadable-file",
-    Severity.ERROR,
-    """
-    What it does
-        Reports a plan that cannot be read: it does not exist, is a folder without plans, or may not be opened.
-
-    Why is this bad
-        Nothing can be said of a plan that planc cannot see.
-    """,
-)
-NOT_UTF8 = Fault(
-    "P002",
-    "not-utf8",
-    Severity.ERROR,
-    """
-    What it does
-        Reports bytes that are not UTF-8, and characters that YAML does not allow.
-
-    Why is this bad
-        A prompt in another encoding would reach the text encoder as other letters.
-    """,
-)
-EMPTY_PLAN = Fault(
-    "P003",
-    "empty-plan",
-    Severity.ERROR,
-    """
-    What it does
-        Reports a file that holds no YAML value.
-
-    Why is this bad
-        A plan without targets builds nothing. `planc init` writes a first one.
-    """,
-)
-SEVERAL_DOCUMENTS = Fault(
-    "P004",
-    "several-documents",
-    Severity.ERROR,
-    f"""
-    What it does
-        Reports a second document after `---` in one file.
-
-    Why is this bad
-        A plan is one file; a reader that takes only the first document would drop the rest silently.
-
-    Example{_PLAN}
-        ---
-        version: 1  # error: P004
-
-    Use instead{_PLAN}
-    """,
-)
-TOO_LARGE = Fault(
-    "P005",
-    "too-large",
-    Severity.ERROR,
-    f"""
-    What it does
-        Reports a plan of more than {MAX_BYTES:,} bytes, or one whose aliases expand to more than {MAX_NODES:,} values.
-
-    Why is this bad
-        No plan is that large. A few aliases of aliases can fill all memory.
-    """,
-)
-TOO_DEEP = Fault(
-    "P006",
-    "too-deep",
-    Severity.ERROR,
-    f"""
-    What it does
-        Reports values nested more than {MAX_DEPTH} deep, or an alias inside its own anchor.
-
-    Why is this bad
-        No plan is that deep; the reader would run out of stack.
-    """,
-)
-SYNTAX = Fault(
-    "P007",
-    "yaml-syntax",
-    Severity.ERROR,
-    f"""
-    What it does
-        Reports text that is not YAML, at the place where the parser gave up.
-
-    Why is this bad
-        The rest of the file cannot be read.
-
-    Example{_PLAN}
-          tp: {{device: cuda, mode: eager
-        seed: 1  # error: P007
-
-    Use instead{_PLAN}
-          tp: {{device: cuda, mode: eager}}
-        seed: 1
-    """,
-)
-TAB = Fault(
-    "P008",
-    "tab-indentation",
-    Severity.ERROR,
-    f"""
-    What it does
-        Reports a tab in the indentation.
-
-    Why is this bad
-        YAML indents with spaces only: how wide a tab is depends on who looks.
-
-    Example{_PLAN}
-        \tseed: 1  # error: P008
-
-    Use instead{_PLAN}
-        seed: 1
-    """,
-)
-DUPLICATE_KEY = Fault(
-    "P009",
-    "duplicate-key",
-    Severity.ERROR,
-    """
-    What it does
-        Reports a key that stands twice in one mapping.
-
-    Why is this bad
-        Most YAML readers keep the last value and drop the first without a word.
-
-    Example
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          eager:
-            device: cuda
-            mode: eager
-            device: cpu  # error: P009
-
-    Use instead
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          eager:
-            device: cpu
-            mode: eager
-    """,
-)
-MERGE_KEY = Fault(
-    "P010",
-    "merge-key",
-    Severity.ERROR,
-    """
-    What it does
-        Reports YAML's merge key `<<`.
-
-    Why is this bad
-        YAML 1.2 has no merge keys, and readers differ in which value wins. `extends` says it plainly.
-
-    Example
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        targets:
-          eager: &eager
-            device: cuda
-            mode: eager
-          compiled:
-            <<: *eager  # error: P010
-            mode: compiled
-
-    Use instead
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
-        targets:
-          eager:
-            device: cuda
-            mode: eager
-          compiled:
-            extends: eager
-            mode: compiled
-    """,
-)
-AMBIGUOUS_SCALAR = Fault(
-    "P011",
-    "ambiguous-scalar",
-    Severity.ERROR,
-    """
-    What it does
-        Reports an unquoted value that YAML 1.1 and 1.2 read differently: `off`, `yes`, `1:30`, `017`, `1_000`, a date.
-
-    Why is this bad
-        `off` is false to one reader and text to the next; `1:30` is text or 90.
-
-    Example
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
-        targets:
-          compiled:
-            device: cuda
-            mode: compiled
-            compile: {fullgraph: off}  # error: P011
-
-    Use instead
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
-        targets:
-          compiled:
-            device: cuda
-            mode: compiled
-            compile: {fullgraph: false}
-    """,
-)
-UNUSABLE_NODE = Fault(
-    "P012",
-    "unusable-node",
-    Severity.ERROR,
-    """
-    What it does
-        Reports a key that is itself a list or mapping, an explicit tag such as `!!python/object`, and an alias without anchor.
-
-    Why is this bad
-        A plan holds plain values only: text, numbers, true, false, null, lists and mappings with text keys.
-
-    Example
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        seed: !!int "7"  # error: P012
-        targets:
-          eager: {device: cuda, mode: eager}
-
-    Use instead
-        version: 1
-        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
-        seed: 7
-        targets:
-          eager: {device: cuda, mode: eager}
-    """,
-)
-FAULTS = (
-    UNREADABLE,
-    NOT_UTF8,
-    EMPTY_PLAN,
-    SEVERAL_DOCUMENTS,
-    TOO_LARGE,
-    TOO_DEEP,
-    SYNTAX,
-    TAB,
-    DUPLICATE_KEY,
-    MERGE_KEY,
-    AMBIGUOUS_SCALAR,
-    UNUSABLE_NODE,
-)
 
 
 class _Refused(Exception):  # noqa: N818  # it ends the reading, it is no error of planc

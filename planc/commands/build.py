@@ -11,6 +11,7 @@ from planc import pipeline
 from planc.commands import CLEAN, FINDINGS, USAGE
 from planc.commands.plans import add_plans, check_all, is_unreadable, show
 from planc.diagnostics import Findings, Span
+from planc.faults import STALE_OUTPUT
 
 if TYPE_CHECKING:
     from planc.emit.files import GeneratedFile
@@ -107,7 +108,7 @@ def _check(output: Path, trees: list[tuple[str, tuple[GeneratedFile, ...]]]) -> 
     for change in changes:
         what = "is missing" if change.now is None else "is left over" if change.wanted is None else "is stale"
         found.add(
-            write.STALE_OUTPUT.at(Span(str(change.path), 1, 1, 1, 1), f"{change.path} {what}", hint="run `planc build`")
+            STALE_OUTPUT.at(Span(str(change.path), 1, 1, 1, 1), f"{change.path} {what}", hint="run `planc build`")
         )
         print(change.diff())
     show(found, {})

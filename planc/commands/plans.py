@@ -10,9 +10,9 @@ from typing import TextIO
 
 from planc import pipeline
 from planc.diagnostics import Diagnostic, Findings, Span
+from planc.faults import UNREADABLE
 from planc.pipeline import Checked
 from planc.report import text
-from planc.source import UNREADABLE
 
 
 def add_plans(parser: argparse.ArgumentParser) -> None:

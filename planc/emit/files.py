@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from planc.catalog.devices import DEVICES
 from planc.emit import python
+from planc.emit.context import Constant, LaunchContext, PlansContext
 from planc.emit.literal import Name, literal
 from planc.emit.render import render
-from planc.emit.script import Constant, packed_names, plan_literal, script_context
+from planc.emit.script import packed_names, plan_literal, script_context
 from planc.ir import Program, TargetProgram, TensorParallel
 from planc.resources import digest
 
@@ -23,28 +24,6 @@ class GeneratedFile:
     path: str
     text: str
     is_executable: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchContext:
-    """The variables of `templates/launch.sh.j2`."""
-
-    target: str
-    plan_file: str
-    world_size: int
-    unit: str
-    script: str
-    module: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlansContext:
-    """The variables of `templates/tp_plan.py.j2`."""
-
-    plan_file: str
-    imports: str
-    constants: tuple[Constant, ...]
-    plans: str
 
 
 def emit(program: Program) -> tuple[GeneratedFile, ...]:

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from planc.catalog import expression
 from planc.catalog.lookup import Lookup
+from planc.emit.context import PlanContext
 from planc.emit.render import render
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanContext:
-    """The variables of `templates/plan.yaml.j2`; text is quoted as json, which is YAML too."""
-
-    pipeline: str
-    checkpoint: str
-    height: int
-    width: int
-    degree: int
 
 
 def render_first_plan(checkpoint: str, known: Lookup) -> str:

@@ -3,103 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
 from typing import Any
 
 from planc.catalog.devices import DEVICES, Device
+from planc.emit.context import Constant, Denoiser, Encode, Option, ScriptContext
 from planc.emit.literal import WIDTH, Call, Name, call, literal
 from planc.ir import Argument, Compile, Program, TargetProgram, TensorParallel
 
 _TYPES = {"text": "str", "integer": "int", "number": "float", "integers": "int", "numbers": "float"}
 _STYLES = {"packed_colwise": "PackedColwiseParallel", "packed_rowwise": "PackedRowwiseParallel"}
 """diffusers' classes of the packed styles; the plain ones are strings. diffusers 0.42.1, hooks/tensor_parallel.py."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """An option of the script that sets a keyword of the pipeline's call."""
-
-    name: str
-    keyword: str
-    statement: str
-    """The call that adds it to the parser."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
-    """A constant of a generated module."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Denoiser:
-    """A denoiser that is loaded on its own, sharded."""
-
-    name: str
-    subfolder: str
-    tp_plan: str
-    """Name of the constant to set as the class's plan; empty where the class's own serves."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encode:
-    """How prompts are encoded before the call."""
-
-    method: str
-    length_keyword: str
-    embeds: str
-    negative: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptContext:
-    """The variables of `templates/script.py.j2`. Text that came from a plan is a Python literal here."""
-
-    title: str
-    target: str
-    plan_file: str
-    command: str
-    fail_without_ranks: str
-    remarks: tuple[str, ...]
-    stdlib_imports: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
-    imports: tuple[str, ...]
-    autoload_module: str
-    checkpoint: str
-    source: str
-    world_size: int
-    """Ranks; 0 for a plain script."""
-    is_static: bool
-    shapes: str
-    tp_plans: tuple[Constant, ...]
-    prompt: str
-    options: tuple[Option, ...]
-    seed: str
-    dtype: str
-    output: str
-    patches_host_mesh: bool
-    pipeline: str
-    transformer: str
-    download_arguments: str
-    mesh_parameter: str
-    denoisers: tuple[Denoiser, ...]
-    pipeline_dtype: str
-    placement: tuple[str, ...]
-    casts_decode: bool
-    encode: Encode | None
-    synchronize: str
-    verbs: str
-    init_process_group: str
-    device: str
-    rank_setup: str
-    device_type: str
-    compile_calls: tuple[str, ...]
-    is_warmed_up: bool
-    warm_up_reason: str
-    peak_memory: str
-    peak_memory_of: str
 
 
 def script_context(program: Program, target: TargetProgram) -> ScriptContext:

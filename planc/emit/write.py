@@ -13,35 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from planc.diagnostics import Diagnostic, Fault, Severity, Span
+from planc.diagnostics import Diagnostic, Span
 from planc.emit.files import MANIFEST, GeneratedFile
+from planc.faults import EDITED_BY_HAND
 from planc.resources import digest
-
-EDITED_BY_HAND = Fault(
-    "P802",
-    "edited-by-hand",
-    Severity.ERROR,
-    """
-    What it does
-        Reports a generated file that someone changed since planc wrote it, or a file of another origin in its place.
-
-    Why is this bad
-        Writing over it would lose that change. Move the change into the plan, or say `--force`.
-    """,
-)
-STALE_OUTPUT = Fault(
-    "P803",
-    "stale-output",
-    Severity.ERROR,
-    """
-    What it does
-        Reports, under `planc build --check`, generated files that differ from what the plan gives now.
-
-    Why is this bad
-        What runs is not what the plan says. `planc build` writes them anew.
-    """,
-)
-FAULTS = (EDITED_BY_HAND, STALE_OUTPUT)
 
 MAX_DIFF_LINES = 60
 """Lines of a diff that `--check` shows of one file."""
