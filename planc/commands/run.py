@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import tempfile
 from pathlib import Path
@@ -48,6 +49,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build and start."""
+    if importlib.util.find_spec("torch") is None:
+        print("planc run: torch is not installed: pip install 'planc[verify]'", file=sys.stderr)
+        return USAGE
     findings, texts = Findings(), dict[str, str]()
     checked = pipeline.check(args.plan, texts, findings)
     show(findings, texts)
