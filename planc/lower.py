@@ -215,5 +215,12 @@ def _launch(case: Case) -> Launch:
         world_size=target.tensor_parallel.degree if target.tensor_parallel else 1,
         timeout=said.timeout,
         env=tuple(sorted(env.items())),
-        origins=_origins(said, "timeout", "env"),
+        origins=_env_origin(target) | _origins(said, "timeout", "env"),
     )
+
+
+def _env_origin(target: Target) -> dict[str, Span]:
+    """The place that put a variable into the environment, where `launch.env` did not."""
+    if target.says("cache_dir"):
+        return {"env": target.span("cache_dir")}
+    return {"env": target.span("hardware", "lnc")} if target.says("hardware", "lnc") else {}

@@ -129,10 +129,7 @@ def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
 
 
 def request(
-    pipe: Any,
-    prompt: str,
-    shape: dict[str, int],
-    args: argparse.Namespace,
+    prompt: str, shape: dict[str, int], args: argparse.Namespace
 ) -> dict[str, Any]:
     """Keywords of the pipeline's call for one prompt."""
     return {
@@ -179,7 +176,7 @@ def save(images: Any, path: Path) -> None:
 
 def report(steps: list[float]) -> None:
     """Print what a step took, and the peak memory."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts KiB
     print(
         f"{len(steps)} steps, {median(steps):.3f} s a step (median); "
         f"peak host memory {peak / 2**30:.2f} GiB"
@@ -216,14 +213,15 @@ def main() -> None:
     # Warm up: the first call compiles; no image should wait for that.
     for warm in SHAPES if shape in SHAPES else [shape]:
         start = time.perf_counter()
-        warm_request = request(pipe, prompts[0], warm, args)
+        warm_request = request(prompts[0], warm, args)
         generate(pipe, {**warm_request, "num_inference_steps": 1}, args.seed)
         if rank == 0:
             print(f"warmed up {warm} in {time.perf_counter() - start:.1f} s")
 
     images, steps = [], []
     for prompt in prompts:
-        made, seconds = generate(pipe, request(pipe, prompt, shape, args), args.seed)
+        keywords = request(prompt, shape, args)
+        made, seconds = generate(pipe, keywords, args.seed)
         images.append(made)
         steps += seconds
     if rank == 0:

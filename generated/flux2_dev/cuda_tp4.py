@@ -133,10 +133,7 @@ def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
 
 
 def request(
-    pipe: Any,
-    prompt: str,
-    shape: dict[str, int],
-    args: argparse.Namespace,
+    pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
 ) -> dict[str, Any]:
     """Keywords of the pipeline's call for one prompt."""
     # Encode where the text encoder is; only the embeddings travel.
@@ -240,7 +237,8 @@ def main() -> None:
 
     images, steps = [], []
     for prompt in prompts:
-        made, seconds = generate(pipe, request(pipe, prompt, shape, args), args.seed)
+        keywords = request(pipe, prompt, shape, args)
+        made, seconds = generate(pipe, keywords, args.seed)
         images.append(made)
         steps += seconds
     if rank == 0:

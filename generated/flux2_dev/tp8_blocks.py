@@ -142,10 +142,7 @@ def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
 
 
 def request(
-    pipe: Any,
-    prompt: str,
-    shape: dict[str, int],
-    args: argparse.Namespace,
+    pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
 ) -> dict[str, Any]:
     """Keywords of the pipeline's call for one prompt."""
     # Encode where the text encoder is; only the embeddings travel.
@@ -199,7 +196,7 @@ def save(images: Any, path: Path) -> None:
 
 def report(steps: list[float]) -> None:
     """Print what a step took, and the peak memory."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts KiB
     print(
         f"{len(steps)} steps, {median(steps):.3f} s a step (median); "
         f"peak host memory {peak / 2**30:.2f} GiB"
@@ -248,7 +245,8 @@ def main() -> None:
 
     images, steps = [], []
     for prompt in prompts:
-        made, seconds = generate(pipe, request(pipe, prompt, shape, args), args.seed)
+        keywords = request(pipe, prompt, shape, args)
+        made, seconds = generate(pipe, keywords, args.seed)
         images.append(made)
         steps += seconds
     if rank == 0:

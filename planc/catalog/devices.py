@@ -53,7 +53,7 @@ class Device:
 
 
 _UNDECLARED = "  # type: ignore[attr-defined]"
-_HOST_PEAK = "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024"
+_HOST_PEAK = "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts KiB"
 
 VOLATILE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/var/run")  # noqa: S108  # names to warn of
 """Folders that a reboot may empty (Filesystem Hierarchy Standard 3.0; systemd's tmpfiles for /var/tmp)."""

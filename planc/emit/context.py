@@ -79,6 +79,10 @@ class ScriptContext:
     placement: tuple[str, ...]
     casts_decode: bool
     encode: Encode | None
+    pipe_parameter: str
+    """`pipe: Any, ` where the request encodes; empty where it does not."""
+    pipe_argument: str
+    """`pipe, ` where the request encodes; empty where it does not."""
     synchronize: str
     verbs: str
     init_process_group: str

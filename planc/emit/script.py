@@ -65,6 +65,8 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         placement=tuple(_placement(target)),
         casts_decode=any(part.role == "vae" and part.dtype != target.model.dtype for part in target.components),
         encode=_encode(target),
+        pipe_parameter="pipe: Any, " if target.text.is_encoded_first else "",
+        pipe_argument="pipe, " if target.text.is_encoded_first else "",
         synchronize=row.synchronize,
         verbs="compile, warm up, run" if is_static else "run",
         init_process_group=_init_process_group(target, row),
