@@ -52,8 +52,8 @@ class Shape(Record):
 
     height: int
     width: int
-    text_tokens: int | None
-    """Padded length of the prompt; None: as the pipeline pads."""
+    text_tokens: int
+    """Length that every prompt is padded to."""
     batch: int
 
 

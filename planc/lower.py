@@ -113,14 +113,15 @@ def _model(case: Case) -> Model:
 def _shapes(case: Case) -> tuple[Shape, ...]:
     pipeline = case.lookup.pipeline
     assert pipeline is not None
+    length = pipeline.text.default_length
     if not case.target.shapes:
         size = pipeline.default_size
-        return (Shape(height=size.height, width=size.width, text_tokens=None, batch=1),)
+        return (Shape(height=size.height, width=size.width, text_tokens=length, batch=1),)
     return tuple(
         Shape(
             height=shape.height,
             width=shape.width,
-            text_tokens=shape.text_tokens,
+            text_tokens=shape.text_tokens or length,
             batch=shape.batch,
             origins=_origins(shape, "height", "width", "text_tokens", "batch"),
         )

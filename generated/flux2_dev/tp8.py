@@ -133,11 +133,13 @@ def request(
 ) -> dict[str, Any]:
     """Keywords of the pipeline's call for one prompt."""
     # Encode where the text encoder is; only the embeddings travel.
-    length = {key: shape[key] for key in ("max_sequence_length",) if key in shape}
-    where = {"device": pipe.text_encoder.device, **length}
-    to = {"device": pipe.transformer.device, "dtype": getattr(torch, args.dtype)}
+    device, dtype = pipe.transformer.device, getattr(torch, args.dtype)
+    padded = {
+        "device": pipe.text_encoder.device,
+        "max_sequence_length": shape["max_sequence_length"],
+    }
     with torch.no_grad():
-        embeds = pipe.encode_prompt(prompt, **where)[0].to(**to)
+        embeds = pipe.encode_prompt(prompt, **padded)[0].to(device, dtype)
     return {
         "prompt_embeds": embeds,
         "num_inference_steps": args.num_inference_steps,

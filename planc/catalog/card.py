@@ -43,6 +43,8 @@ class Text:
 
     length_keyword: str
     """Keyword of `__call__` and of the encode method that gives the padded length."""
+    default_length: int
+    """The length where nothing else is said, in tokens."""
     pads_to_length: bool
     """Whether every prompt is padded to that length, so that the text's shape is fixed."""
     encode: str

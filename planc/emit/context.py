@@ -39,6 +39,7 @@ class Encode:
 
     method: str
     length_keyword: str
+    denoiser: str
     embeds: str
     negative: str
 

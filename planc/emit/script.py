@@ -161,9 +161,7 @@ def _source(target: TargetProgram) -> dict[str, Any]:
 
 def _shape(target: TargetProgram, index: int) -> dict[str, int]:
     shape = target.shapes[index]
-    keywords = {"height": shape.height, "width": shape.width}
-    if shape.text_tokens is not None:
-        keywords[target.text.length_keyword] = shape.text_tokens
+    keywords = {"height": shape.height, "width": shape.width, target.text.length_keyword: shape.text_tokens}
     if shape.batch != 1:
         keywords["num_images_per_prompt"] = shape.batch
     return keywords
@@ -210,6 +208,7 @@ def _encode(target: TargetProgram) -> Encode | None:
     return Encode(
         method=text.encode,
         length_keyword=literal(text.length_keyword),
+        denoiser=target.denoisers[0],
         embeds=literal(text.embeds),
         negative="" if text.negative_embeds is None else literal(text.negative_embeds),
     )
