@@ -32,10 +32,13 @@ def check(path: str, texts: dict[str, str], findings: Findings) -> Checked | Non
     """Load a plan and run the linter; None where something is wrong. `texts` takes the file's text, for excerpts."""
     own = Findings()
     try:
-        document = source.read(path, own)
+        text = source.read_text(path, own)
+        if text is None:
+            return None
+        texts[path] = text
+        document = source.parse(path, text, own)
         if document is None:
             return None
-        texts[path] = document.text
         if not own.has_errors:
             shape.check(document, own)
         plan = None if own.has_errors else load.load(document, own)

@@ -67,7 +67,13 @@ class _Refused(Exception):  # noqa: N818  # it ends the reading, it is no error 
 
 
 def read(path: str, findings: Findings) -> Document | None:
-    """Read the file at `path`; None, with a finding, where it has no tree."""
+    """Read and parse the file at `path`; None, with a finding, where it has no tree."""
+    text = read_text(path, findings)
+    return None if text is None else parse(path, text, findings)
+
+
+def read_text(path: str, findings: Findings) -> str | None:
+    """The text of the file at `path`; None, with a finding, where it cannot be read."""
     start = Span(path, 1, 1, 1, 1)
     try:
         data = Path(path).read_bytes()
@@ -80,7 +86,7 @@ def read(path: str, findings: Findings) -> Document | None:
         findings.add(TOO_LARGE.at(start, f"the plan has {len(data):,} bytes; planc reads at most {MAX_BYTES:,}"))
         return None
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8", "replace")
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
@@ -93,7 +99,6 @@ def read(path: str, findings: Findings) -> Document | None:
             )
         )
         return None
-    return parse(path, text, findings)
 
 
 def parse(path: str, text: str, findings: Findings) -> Document | None:

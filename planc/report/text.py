@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TextIO
@@ -12,6 +13,8 @@ from planc.diagnostics import Diagnostic, Severity, Span
 _COLOURS = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.NOTE: "1;36"}
 _FRAME = "34"
 _WIDTH = 120
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+"""What YAML counts as the end of a line."""
 
 Paint = Callable[[str, str], str]
 
@@ -46,12 +49,12 @@ def _plain(text: str, colour: str) -> str:
 def _lines(item: Diagnostic, text: str | None, paint: Paint) -> Iterator[str]:
     colour = _COLOURS[item.severity]
     yield f"{paint(f'{item.severity.value}[{item.code}]', colour)} {item.name}: {_visible(item.message)}"
-    rows = text.split("\n") if text is not None else []
+    rows = _LINE_BREAK.split(text) if text is not None else []
     has_excerpt = 0 < item.span.line <= len(rows)
     margin = " " * (len(str(item.span.line)) if has_excerpt else 2)
     yield f"{margin}{paint('-->', _FRAME)} {item.span}"
     if has_excerpt:
-        row, caret = _excerpt(rows[item.span.line - 1].rstrip("\r"), item.span)
+        row, caret = _excerpt(rows[item.span.line - 1], item.span)
         label = f" {_visible(item.label)}" if item.label else ""
         yield f"{margin} {paint('|', _FRAME)}"
         yield f"{paint(f'{item.span.line} |', _FRAME)} {row}"
