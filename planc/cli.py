@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn
 
 from planc import __version__
@@ -70,6 +71,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """Run the process's command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal or file name may not hold what a plan holds: show it escaped, do not fail.
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()

@@ -72,8 +72,8 @@ SEVERAL_DOCUMENTS = Fault(
         A plan is one file; a reader that takes only the first document would drop the rest silently.
 
     Example{_PLAN}
-        ---
-        version: 1  # error: P004
+        ---  # error: P004
+        version: 1
 
     Use instead{_PLAN}
     """,

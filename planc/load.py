@@ -11,7 +11,7 @@ from pathlib import PurePath
 from planc import shape
 from planc.diagnostics import Diagnostic, Findings, Span
 from planc.faults import EXTENDS_CYCLE, SHADOWING_NAME, UNKNOWN_TARGET
-from planc.located import Located, build, merge
+from planc.located import Located, Path, build, merge
 from planc.source import Document
 from planc.spec import NAME_PATTERN, SHARED_KEYS, Plan, Target
 
@@ -20,10 +20,11 @@ OUR_FILES = frozenset({"tp_plan", "cp_plan", "manifest"})
 
 IMPORTED = frozenset(
     """
-    accelerate certifi charset_normalizer click diffusers filelock fsspec functorch h11 hf_xet httpx huggingface_hub
-    idna importlib_metadata jinja2 markupsafe mpmath networkx numpy packaging pil planc psutil regex requests
-    safetensors sentencepiece sympy tokenizers torch torch_neuronx torch_xla torchgen torchvision tqdm transformers
-    triton typing_extensions urllib3 yaml zipp
+    accelerate anyio certifi charset_normalizer click diffusers filelock fsspec functorch h11 h2 hf_xet hpack httpcore
+    httpcore2 httpx httpx2 huggingface_hub hyperframe idna importlib_metadata jinja2 markupsafe mpmath networkx numpy
+    packaging pil planc psutil regex requests safetensors sentencepiece shellingham sniffio socksio sympy tokenizers
+    torch torch_neuronx torch_xla torchgen torchvision tqdm transformers triton truststore typer typing_extensions
+    urllib3 yaml zipp
     """.split()
 )
 """Modules that a script imports, itself or through diffusers and transformers."""
@@ -40,47 +41,43 @@ def load(document: Document, findings: Findings) -> Plan | None:
     shared = Located({key: root[key] for key in SHARED_KEYS if key in root}, document.root.span)
     targets: dict[str, Target] = {}
     for name, written in root["targets"].value.items():
-        whole = _extended(name, root["targets"].value, findings)
-        if whole is None:
+        chain = _chain(name, root["targets"].value, findings)
+        if not chain:
             continue
-        tree = merge(shared, whole)
-        tree = Located(tree.value, written.span, written.key_span)
-        targets[name] = build(Target, tree, partial(_report_missing, findings, name))
+        whole = shared
+        for step in chain:
+            whole = merge(whole, root["targets"].value[step])
+        tree = Located(whole.value, written.span, written.key_span)
+        targets[name] = build(Target, tree, partial(_report_missing, findings), ("targets", name))
     if findings.has_errors:
         return None
     return Plan(name=path.stem, file_name=path.name, text=document.text, targets=targets)
 
 
-def _extended(name: str, targets: dict[str, Located], findings: Findings) -> Located | None:
-    """The target laid on those it extends, the farthest first."""
+def _chain(name: str, targets: dict[str, Located], findings: Findings) -> list[str]:
+    """The targets that `name` is laid together from, the farthest first; empty, with a finding, where there is no end."""
     chain = [name]
     while (parent := targets[chain[-1]].value.get("extends")) is not None and parent.value is not None:
         if parent.value not in targets:
             near = shape.suggest(parent.value, targets)
             hint = f"did you mean `{near}`?" if near else f"targets of this file: {', '.join(targets)}"
             findings.add(UNKNOWN_TARGET.at(parent.span, f"there is no target `{parent.value}`", hint=hint))
-            return None
+            return []
         if parent.value in chain:
             circle = " → ".join([*chain, parent.value])
-            findings.add(
-                EXTENDS_CYCLE.at(
-                    targets[name].value["extends"].span, f"targets extend each other in a circle: {circle}"
-                )
-            )
-            return None
+            own = targets[name].value["extends"].span
+            findings.add(EXTENDS_CYCLE.at(own, f"targets extend each other in a circle: {circle}"))
+            return []
         chain.append(parent.value)
-    whole = targets[chain.pop()]
-    for step in reversed(chain):
-        whole = merge(whole, targets[step])
-    return whole
+    return chain[::-1]
 
 
-def _report_missing(findings: Findings, target: str, node: Located, key: str) -> None:
-    findings.add(shape.missing(node, key, f"target `{target}`"))
+def _report_missing(findings: Findings, path: Path, node: Located, key: str) -> None:
+    findings.add(shape.missing(node, key, shape.named(path)))
 
 
 def _name_faults(document: Document, stem: str) -> Iterator[Diagnostic]:
-    if not re.match(NAME_PATTERN, stem):
+    if not re.search(NAME_PATTERN, stem):
         yield shape.bad_name(stem, Span(document.path, 1, 1, 1, 1))
     for name, target in document.root.value["targets"].value.items():
         module = name.replace("-", "_")

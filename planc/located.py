@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from planc.diagnostics import Span
 
+Path = tuple[str | int, ...]
+"""Keys and indices from the root of a tree to one of its values."""
 NOWHERE = Span("<data>", 1, 1, 1, 1)
 
 
@@ -113,23 +115,27 @@ def hints_of(record: type) -> Mapping[str, Any]:
     return get_type_hints(record, include_extras=True)
 
 
-def build(hint: Any, node: Located, missing: Callable[[Located, str], None]) -> Any:
+Missing = Callable[[Path, Located, str], None]
+"""What `build` calls for a required key that is absent: the node's path, the node, the key."""
+
+
+def build(hint: Any, node: Located, missing: Missing, path: Path = ()) -> Any:
     """Make a value of type `hint` from `node`, whose shape the schema has checked.
 
-    Calls `missing(node, key)` for each required key that is absent, and goes on.
+    Calls `missing(path, node, key)` for each required key that is absent, and goes on; `path` is the node's.
     """
     origin = get_origin(hint)
     if origin is Annotated:
-        return build(get_args(hint)[0], node, missing)
+        return build(get_args(hint)[0], node, missing, path)
     if origin in (Union, types.UnionType):
-        return build(_arm(get_args(hint), node), node, missing)
+        return build(arm_for(get_args(hint), node), node, missing, path)
     if origin is tuple:
-        return tuple(build(get_args(hint)[0], item, missing) for item in node.value)
+        return tuple(build(get_args(hint)[0], item, missing, (*path, i)) for i, item in enumerate(node.value))
     if origin is not None and issubclass_safe(origin, Mapping):
         item_hint = get_args(hint)[1]
-        return {key: build(item_hint, item, missing) for key, item in node.value.items()}
+        return {key: build(item_hint, item, missing, (*path, key)) for key, item in node.value.items()}
     if is_dataclass(hint) and isinstance(hint, type):
-        return _build_record(hint, node, missing)
+        return _build_record(hint, node, missing, path)
     return node.plain
 
 
@@ -138,7 +144,7 @@ def issubclass_safe(candidate: Any, parent: type) -> bool:
     return isinstance(candidate, type) and issubclass(candidate, parent)
 
 
-def _build_record(record: type, node: Located, missing: Callable[[Located, str], None]) -> Any:
+def _build_record(record: type, node: Located, missing: Missing, path: Path) -> Any:
     hints = hints_of(record)
     values: dict[str, Any] = {}
     for item in fields(record):
@@ -148,21 +154,33 @@ def _build_record(record: type, node: Located, missing: Callable[[Located, str],
         key = key_of(item.name)
         child = node.value.get(key)
         if child is not None and child.value is not None:
-            values[item.name] = build(hints[item.name], child, missing)
+            values[item.name] = build(hints[item.name], child, missing, (*path, key))
         elif item.default is MISSING and item.default_factory is MISSING:
-            missing(node, key)
+            missing(path, node, key)
             values[item.name] = None
     return record(**values)
 
 
-def _arm(arms: tuple[Any, ...], node: Located) -> Any:
+def holds_mappings(node: Located) -> bool:
+    """Whether the node is a mapping whose values are all mappings: such a one is no record of plain fields."""
+    return (
+        bool(node.value)
+        and isinstance(node.value, dict)
+        and all(isinstance(i.value, dict) for i in node.value.values())
+    )
+
+
+def arm_for(arms: tuple[Any, ...], node: Located) -> Any:
     """The member of a union that fits what was written."""
+    has_both = any(is_dataclass(arm) for arm in arms) and any(issubclass_safe(get_origin(arm), Mapping) for arm in arms)
 
     def fits(arm: Any) -> bool:
         origin = get_origin(arm)
         if origin is Annotated:
             return fits(get_args(arm)[0])
         if isinstance(node.value, dict):
+            if has_both:
+                return is_dataclass(arm) != holds_mappings(node)
             return is_dataclass(arm) or issubclass_safe(origin, Mapping)
         if isinstance(node.value, tuple):
             return origin is tuple

@@ -154,7 +154,9 @@ class _Definitions:
         if origin in (Union, types.UnionType):
             return _any_of([self.value(arm, partial=partial) for arm in get_args(hint)])
         if origin is Literal:
-            return {"enum": list(get_args(hint))}
+            values = get_args(hint)
+            # 1.0 and true equal 1, so numbers need their type said too.
+            return {"type": "integer", "enum": list(values)} if type(values[0]) is int else {"enum": list(values)}
         if origin is tuple:
             # The elements of a list replace it whole: nothing is laid under them.
             return {"type": "array", "items": self.value(get_args(hint)[0], partial=False)}
@@ -193,8 +195,9 @@ def _any_of(arms: list[dict[str, Any]]) -> dict[str, Any]:
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     if not schema:
         return schema
-    if "enum" in schema and None not in schema["enum"]:
-        return {**schema, "enum": [*schema["enum"], None]}
+    if "enum" in schema:
+        kind = {"type": [schema["type"], "null"]} if "type" in schema else {}
+        return {**schema, **kind, "enum": [*schema["enum"], None]}
     if "anyOf" in schema:
         return _any_of([*schema["anyOf"], {"type": "null"}]) | {k: v for k, v in schema.items() if k != "anyOf"}
     if "type" in schema and schema["type"] != "null" and "null" not in schema["type"]:

@@ -15,7 +15,7 @@ from jsonschema.validators import extend
 from planc import resources
 from planc.diagnostics import Diagnostic, Findings, Span
 from planc.faults import BAD_NAME, MISSING_KEY, OUT_OF_RANGE, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
-from planc.located import Located
+from planc.located import Located, holds_mappings
 from planc.source import Document
 from planc.spec import SYNONYMS
 
@@ -60,7 +60,7 @@ def check(document: Document, findings: Findings) -> None:
 
 
 def _translate(error: ValidationError, root: Located) -> Iterator[Diagnostic]:
-    node, where = root.find(error.absolute_path), _name(error)
+    node, where = root.find(error.absolute_path), named(error.absolute_path)
     schema: Any = error.schema
     value: Any = error.validator_value
     match error.validator:
@@ -83,7 +83,9 @@ def _translate(error: ValidationError, root: Located) -> Iterator[Diagnostic]:
             )
         case "anyOf":
             yield from _any_of(error, root, node, where)
-        case "type" | "enum" | "const":
+        case "enum" if "type" in schema and not _is_of(error.instance, schema):
+            return
+        case "type" | "enum":
             yield _mismatch([schema], node, where)
         case "minimum":
             yield OUT_OF_RANGE.at(
@@ -101,18 +103,28 @@ def _translate(error: ValidationError, root: Located) -> Iterator[Diagnostic]:
 def _any_of(error: ValidationError, root: Located, node: Located, where: str) -> Iterator[Diagnostic]:
     """The faults inside the member that the value was meant for, else a list of what it could be."""
     arms: Any = error.validator_value
-    for index, arm in enumerate(arms):
-        inner = [part for part in error.context or () if part.schema_path[0] == index]
-        own = [part for part in inner if not part.path and part.validator in ("type", "enum", "const", "$ref")]
-        if (
-            _is_mapping(arm) == isinstance(node.value, dict)
-            and _is_list(arm) == isinstance(node.value, tuple)
-            and not own
-        ):
-            for part in inner:
-                yield from _translate(part, root)
-            return
-    yield _mismatch([_resolve(arm) for arm in arms], node, where)
+    meant = [index for index, arm in enumerate(arms) if _is_meant(arm, arms, node)]
+    inner = [part for part in error.context or () if meant and part.schema_path[0] == meant[0]]
+    if inner and not any(not part.path and part.validator in ("type", "enum") for part in inner):
+        for part in inner:
+            yield from _translate(part, root)
+    else:
+        yield _mismatch([_resolve(arm) for arm in arms], node, where)
+
+
+def _is_meant(arm: dict[str, Any], arms: list[dict[str, Any]], node: Located) -> bool:
+    """Whether the value looks like this member of a union, as `located.arm_for` chooses it."""
+    if not isinstance(node.value, dict):
+        return "enum" not in arm and _is_of(node.plain, arm)
+    if "object" not in _kinds(arm):
+        return False
+    records = [other for other in arms if "properties" in _resolve(other)]
+    has_both = bool(records) and any("object" in _kinds(other) for other in arms if other not in records)
+    return not has_both or (arm in records) != holds_mappings(node)
+
+
+def _is_of(value: Any, schema: dict[str, Any]) -> bool:
+    return any(validator().is_type(value, kind) for kind in _kinds(schema))
 
 
 def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
@@ -128,26 +140,19 @@ def _kinds(schema: dict[str, Any]) -> list[str]:
     return kind if isinstance(kind, list) else [kind]
 
 
-def _is_mapping(schema: dict[str, Any]) -> bool:
-    return "object" in _kinds(schema)
-
-
-def _is_list(schema: dict[str, Any]) -> bool:
-    return "array" in _kinds(schema)
-
-
 def _mismatch(schemas: list[dict[str, Any]], node: Located, where: str) -> Diagnostic:
     values = [value for schema in schemas for value in schema.get("enum", ()) if value is not None]
-    kinds = [kind for schema in schemas for kind in _kinds(schema) if kind != "null"]
+    kinds = [kind for schema in schemas if "enum" not in schema for kind in _kinds(schema) if kind != "null"]
     expected = [f"`{value}`" for value in values] + [_KINDS[kind] for kind in dict.fromkeys(kinds)]
     written = node.plain
     span = node.span if not isinstance(node.value, dict | tuple) else node.anchor
     near = None
     if isinstance(written, str):
         meant = SYNONYMS.get(written.lower())
-        near = meant if meant in values else suggest(written, [str(value) for value in values])
+        words = [value for value in values if isinstance(value, str)]
+        near = meant if meant in words else suggest(written.lower(), words)
     hint = f"did you mean `{near}`?" if near else None
-    if values and isinstance(written, str):
+    if isinstance(written, str) and any(isinstance(value, str) for value in values):
         return WRONG_VALUE.at(span, f"{where} is `{written}`, and must be {_either(expected)}", hint=hint)
     return WRONG_TYPE.at(span, f"{where} is {_describe(written)}, and must be {_either(expected)}", hint=hint)
 
@@ -168,9 +173,10 @@ def _either(choices: list[str]) -> str:
     return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
-def _name(error: ValidationError) -> str:
-    path = [f"[{step}]" if isinstance(step, int) else step for step in error.absolute_path]
-    return f"`{'.'.join(path).replace('.[', '[')}`" if path else "the plan"
+def named(path: Iterable[str | int]) -> str:
+    """What to call the value at `path` in a message."""
+    steps = [f"[{step}]" if isinstance(step, int) else step for step in path]
+    return f"`{'.'.join(steps).replace('.[', '[')}`" if steps else "the plan"
 
 
 def _unknown(key: str, span: Span, known: list[str], where: str) -> Diagnostic:

@@ -6,6 +6,8 @@ Scalars follow the core schema of YAML 1.2; what YAML 1.1 would read otherwise (
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,18 +37,28 @@ from planc.faults import (
 from planc.located import Located
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_DIGITS = 4000
+"""Digits of the longest whole number; Python refuses to convert much longer ones."""
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_YAML_1_1 = re.compile(
+_LINE_BREAK = re.compile("\r\n|[\n\r]")
+_REFUSED_CHARACTER = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+"""What YAML does not allow, and the separators U+0085, U+2028 and U+2029, which end a line in YAML 1.1 only."""
+_AMBIGUOUS = re.compile(
     r"""(?x)
     (?P<boolean> yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF|y|Y|n|N )
     | (?P<sexagesimal> [-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)? )
-    | (?P<number> [-+]?(0[0-9_]+|0o[0-7]+|0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*_[0-9_]*(\.[0-9_]*)?|\.(inf|Inf|INF|nan|NaN|NAN)) )
     | (?P<date> [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\ ].*)? )
+    | (?P<exponent> [-+]?([0-9]+[eE][-+]?[0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)[eE][0-9]+) )
+    | (?P<number> [-+]?(0[0-9_]+|0o[0-7]+|0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*_[0-9_]*(\.[0-9_]*)?) )
+    | (?P<infinite> [-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN) )
     """
 )
+"""What readers of YAML 1.1 and 1.2 take for different values, and what no plan can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +88,43 @@ def read_text(path: str, findings: Findings) -> str | None:
     """The text of the file at `path`; None, with a finding, where it cannot be read."""
     start = Span(path, 1, 1, 1, 1)
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         hint = "`planc init` writes a first plan" if isinstance(error, FileNotFoundError) else None
-        findings.add(UNREADABLE.at(start, f"cannot read {path}: {reason}", hint=hint))
+        findings.add(UNREADABLE.at(start, f"cannot read {path or 'a file without a name'}: {reason}", hint=hint))
         return None
     if len(data) > MAX_BYTES:
-        findings.add(TOO_LARGE.at(start, f"the plan has {len(data):,} bytes; planc reads at most {MAX_BYTES:,}"))
-        return None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8", "replace")
-        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-        span = Span(path, line, column, line, column + 1)
         findings.add(
-            NOT_UTF8.at(
-                span,
-                f"byte 0x{data[error.start]:02x} is not UTF-8",
-                hint="save the file as UTF-8",
-            )
+            TOO_LARGE.at(start, f"the plan has {max(size, len(data)):,} bytes; planc reads at most {MAX_BYTES:,}")
         )
         return None
+    try:
+        text = data.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode().removeprefix("\ufeff")
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        findings.add(NOT_UTF8.at(_place(path, before), message, hint="save the file as UTF-8"))
+        return None
+    return text
+
+
+def _place(path: str, before: str) -> Span:
+    """The span of the one character that follows the text `before`."""
+    rows = _LINE_BREAK.split(before)
+    return Span(path, len(rows), len(rows[-1]) + 1, len(rows), len(rows[-1]) + 2)
 
 
 def parse(path: str, text: str, findings: Findings) -> Document | None:
     """Parse the text of a plan; None, with a finding, where it has no tree."""
+    if (odd := _REFUSED_CHARACTER.search(text)) is not None:
+        name = f"U+{ord(odd[0]):04X}"
+        message = f"the character {name} is not allowed in a plan"
+        hint = f'write it as an escape in double quotes: "\\u{ord(odd[0]):04x}"'
+        findings.add(NOT_UTF8.at(_place(path, text[: odd.start()]), message, hint=hint))
+        return None
     reader = _Reader(path, text, findings)
     try:
         root = reader.document()
@@ -112,29 +134,24 @@ def parse(path: str, text: str, findings: Findings) -> Document | None:
     except yaml.MarkedYAMLError as error:
         findings.add(_syntax(path, text, error))
         return None
-    except yaml.YAMLError as error:
-        position = getattr(error, "position", 0)
-        before = text[:position]
-        line, column = before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
-        span = Span(path, line, column, line, column + 1)
-        reason = getattr(error, "reason", None) or "control characters are not allowed"
-        findings.add(NOT_UTF8.at(span, f"a character that YAML does not allow: {reason}"))
-        return None
     return Document(path, text, root)
 
 
 def _syntax(path: str, text: str, error: yaml.MarkedYAMLError) -> Diagnostic:
     mark = error.problem_mark or error.context_mark
+    rows = _LINE_BREAK.split(text)
     line, column = (mark.line, mark.column) if mark else (0, 0)
+    if line >= len(rows):
+        line, column = len(rows) - 1, len(rows[-1])
     span = Span(path, line + 1, column + 1, line + 1, column + 2)
-    lines = text.splitlines()
-    for row in (line, line - 1):
-        indent = re.match(r"[ \t]*", lines[row])[0] if 0 <= row < len(lines) else ""  # type: ignore[index]  # always matches
-        if "\t" in indent:
-            at = indent.index("\t") + 1
-            tab = Span(path, row + 1, at, row + 1, at + 1)
-            return TAB.at(tab, "a tab in the indentation", label="this is a tab", hint="indent with spaces")
     problem = error.problem or "not YAML"
+    if "nesting depth" in problem:
+        return TOO_DEEP.at(span, f"nested more than {MAX_DEPTH} deep")
+    indent = re.match(r"[ \t]*", rows[line])
+    if indent is not None and "\t" in indent[0]:
+        at = indent[0].index("\t") + 1
+        tab = Span(path, line + 1, at, line + 1, at + 1)
+        return TAB.at(tab, "a tab in the indentation", label="this is a tab", hint="indent with spaces")
     context = f" {error.context}" if error.context else ""
     return SYNTAX.at(span, f"{problem}{context}", hint="check brackets, quotes and indentation above this place")
 
@@ -148,6 +165,8 @@ class _Reader:
         self.events: Iterator[Any] = iter(yaml.parse(text, Loader=_Loader))
         self.anchors: dict[str, Located | None] = {}
         self.sizes: dict[str, int] = {}
+        self.heights: dict[str, int] = {}
+        self.deepest = 0
         self.count = 0
 
     def document(self) -> Located:
@@ -184,6 +203,15 @@ class _Reader:
         """A finding after which the tree has no meaning."""
         return _Refused(fault.at(self.span(event), message, hint=hint))
 
+    def refuse_tag(self, event: Any) -> None:
+        """A plan holds plain values only.
+
+        Raises:
+            _Refused: the event carries a tag.
+        """
+        if event.tag is not None:
+            raise self.refuse(UNUSABLE_NODE, event, f"the tag `{event.tag}` is not allowed", "write the plain value")
+
     def node(self, event: Any, *, depth: int) -> Located:
         """The value that starts at `event`."""
         self.count += 1
@@ -194,12 +222,12 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise self.refuse(TOO_DEEP, event, f"nested more than {MAX_DEPTH} deep")
         if isinstance(event, yaml.AliasEvent):
-            return self.alias(event)
-        if event.tag is not None and event.tag != "!":
-            raise self.refuse(UNUSABLE_NODE, event, f"the tag `{event.tag}` is not allowed", "write the plain value")
+            return self.alias(event, depth)
+        self.refuse_tag(event)
         if event.anchor:
             self.anchors[event.anchor] = None
-        before = self.count
+        before, deepest = self.count, self.deepest
+        self.deepest = depth
         if isinstance(event, yaml.ScalarEvent):
             located = Located(self.scalar(event), self.span(event))
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -209,15 +237,20 @@ class _Reader:
         if event.anchor:
             self.anchors[event.anchor] = located
             self.sizes[event.anchor] = self.count - before + 1
+            self.heights[event.anchor] = self.deepest - depth
+        self.deepest = max(self.deepest, deepest)
         return located
 
-    def alias(self, event: Any) -> Located:
+    def alias(self, event: Any, depth: int) -> Located:
         """The anchored value; it counts as often as it is used."""
         if event.anchor not in self.anchors:
             raise self.refuse(UNUSABLE_NODE, event, f"the alias `*{event.anchor}` has no anchor")
         located = self.anchors[event.anchor]
         if located is None:
             raise self.refuse(TOO_DEEP, event, f"the alias `*{event.anchor}` stands inside its own anchor")
+        if depth + self.heights[event.anchor] > MAX_DEPTH:
+            raise self.refuse(TOO_DEEP, event, f"nested more than {MAX_DEPTH} deep, aliases expanded")
+        self.deepest = max(self.deepest, depth + self.heights[event.anchor])
         self.count += self.sizes[event.anchor]
         if self.count > MAX_NODES:
             raise self.refuse(
@@ -238,6 +271,7 @@ class _Reader:
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
                 raise self.refuse(UNUSABLE_NODE, event, "a key must be text", "quote it, or write it on one line")
+            self.refuse_tag(event)
             key, key_span = event.value, self.span(event)
             item = self.node(next(self.events), depth=depth + 1)
             if key == "<<" and event.implicit[0]:
@@ -273,26 +307,35 @@ class _Reader:
             return None
         if text in _BOOL:
             return _BOOL[text]
-        if _INT.fullmatch(text):
-            return int(text) if len(text) < 40 else text
-        if match := _YAML_1_1.fullmatch(text):
+        if _INT.fullmatch(text) and len(text) <= MAX_DIGITS:
+            return int(text)
+        if match := _AMBIGUOUS.fullmatch(text):
             self.findings.add(self.ambiguous(event, match))
             return text
-        return float(text) if _FLOAT.fullmatch(text) else text
+        if not _FLOAT.fullmatch(text):
+            return text
+        number = float(text)
+        if math.isinf(number):
+            self.findings.add(AMBIGUOUS_SCALAR.at(self.span(event), "the number is too large for a plan to hold"))
+        return number
 
     def ambiguous(self, event: Any, match: re.Match[str]) -> Diagnostic:
         """Say what the readers disagree on."""
         text = match[0]
-        kind = next(name for name, value in match.groupdict().items() if value is not None)
-        elsewhere = {
-            "boolean": "true" if text.lower() in ("yes", "on", "y") else "false",
-            "sexagesimal": "a number of base 60",
-            "number": "a number",
-            "date": "a date",
-        }[kind]
-        plain = f"`{elsewhere}`" if kind == "boolean" else "the plain number" if kind != "date" else "quoted text"
-        return AMBIGUOUS_SCALAR.at(
-            self.span(event),
-            f"`{text}` is {elsewhere} in YAML 1.1 and text in YAML 1.2",
-            hint=f'write {plain}, or quote the text: "{text}"' if kind != "date" else f'quote the text: "{text}"',
-        )
+        quoted = f'quote the text: "{text}"'
+        meant = "true" if text.lower() in ("yes", "on", "y") else "false"
+        message, hint = {
+            "boolean": (f"is {meant} in YAML 1.1 and text in YAML 1.2", f"write `{meant}`, or {quoted}"),
+            "sexagesimal": (
+                "is a number of base 60 in YAML 1.1 and text in YAML 1.2",
+                f"write a plain number, or {quoted}",
+            ),
+            "date": ("is a date in YAML 1.1 and text in YAML 1.2", quoted),
+            "exponent": (
+                "is text in YAML 1.1 and a number in YAML 1.2",
+                f"write a dot and a sign, as in 1.0e-4, or {quoted}",
+            ),
+            "number": ("is not the same number to every YAML reader", f"write it in plain digits, or {quoted}"),
+            "infinite": ("is no number that a plan can hold", f"write a finite number, or {quoted}"),
+        }[next(name for name, value in match.groupdict().items() if value is not None)]
+        return AMBIGUOUS_SCALAR.at(self.span(event), f"`{text}` {message}", hint=hint)

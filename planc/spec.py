@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 from planc.located import Node
 
-NAME_PATTERN = r"^[a-z0-9][a-z0-9-]*$"
+NAME_PATTERN = r"^[a-z0-9][a-z0-9-]*$(?!\n)"
+"""Names of plans and targets; `$` alone would let a line end through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Compile(Node):
 class Hardware(Node):
     """The machine that the target is meant for."""
 
-    instance: Annotated[str, Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]*$", "trn2.48xlarge")] | None = None
+    instance: Annotated[str, Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)", "trn2.48xlarge")] | None = None
     """Instance type, such as `trn2.48xlarge`."""
     lnc: Literal[1, 2] | None = None
     """Physical NeuronCores a logical core (Trainium2 and 3); the script sets `NEURON_LOGICAL_NC_CONFIG`."""

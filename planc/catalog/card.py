@@ -275,5 +275,5 @@ def load(class_name: str) -> Card:
     return Card(load_facts(class_name), inventory)
 
 
-def _incomplete(node: Located, key: str) -> None:
-    raise ValueError(f"a model card lacks {key!r} beside {sorted(node.value)}")
+def _incomplete(path: tuple[str | int, ...], node: Located, key: str) -> None:
+    raise ValueError(f"a model card lacks {key!r} in {path}, beside {sorted(node.value)}")

@@ -9,9 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from planc.catalog import card, expression
+from planc.catalog import card
 from planc.catalog.card import Card, Checkpoint, Pipeline
 from planc.catalog.expression import Number
+
+MAX_SIZE = 10**6
+"""Above every head count, width and depth of a released transformer; a larger number is no size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +68,9 @@ def lookup(checkpoint: str, pipeline: str | None) -> Lookup:
             )
     folder = Path(checkpoint)
     index = _json(folder / "model_index.json")
-    found = index.get("_class_name") if index else None
-    wanted = pipeline or (found if isinstance(found, str) else None)
+    named = index.get("_class_name") if index else None
+    found = named if isinstance(named, str) else None
+    wanted = pipeline or found
     known = pipelines().get(wanted) if wanted else None
     sizes, unknown = _folder_sizes(folder, known, wanted) if known and wanted else (None, "its class is not known")
     return Lookup(
@@ -88,20 +92,28 @@ def _folder_sizes(folder: Path, item: Card, pipeline: str) -> tuple[dict[str, Nu
     lacking = sorted(item.known_config - set(config))
     if lacking:
         return None, f"{path} lacks {', '.join(lacking)}"
+    odd = sorted(key for key in item.known_config if not _is_like(config[key], item.facts.tiny.config[key]))
+    if odd:
+        return None, f"{path} holds no usable {', '.join(odd)}"
     try:
         sizes = card.sizes(item.facts, config)
-        for linear in item.inventory.linears:
-            expression.evaluate(linear.out_features, sizes)
-            expression.evaluate(linear.in_features, sizes)
-    except (KeyError, ValueError, TypeError) as error:
-        return None, f"{path} holds other values than a {item.class_name} has: {error}"
+    except ValueError as error:
+        return None, f"{path} fits no {item.class_name}: {error}"
     return sizes, ""
+
+
+def _is_like(value: Any, example: Any) -> bool:
+    """Whether a config's value is of the kind that the card's tiny config has, and a size that a model can have."""
+    if isinstance(example, bool):
+        return isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and (isinstance(value, int) or isinstance(example, float)) and 0 < value < MAX_SIZE
 
 
 def _json(path: Path) -> dict[str, Any] | None:
     """A json object, or None where there is none to read."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,8 +27,17 @@ class Match:
     """Whether an index picks a single block."""
 
 
+_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
+"""An index as a ModuleList names its children."""
+
+
+def is_index(step: str) -> bool:
+    """Whether a step of a pattern is an index into a ModuleList."""
+    return _INDEX.fullmatch(step) is not None
+
+
 def _same(written: str, known: str) -> bool:
-    return written == known or (known == "*" and written.isdigit())
+    return written == known or (known == "*" and is_index(written))
 
 
 def match(inventory: Inventory, pattern: str) -> Match | None:
@@ -36,7 +46,7 @@ def match(inventory: Inventory, pattern: str) -> Match | None:
     for linear in inventory.linears:
         known = linear.pattern.split(".")
         if len(known) == len(steps) and all(map(_same, steps, known)):
-            picks = any(step.isdigit() and place == "*" for step, place in zip(steps, known, strict=True))
+            picks = any(is_index(step) and place == "*" for step, place in zip(steps, known, strict=True))
             return Match(linear, is_one=picks)
     return None
 
@@ -57,7 +67,7 @@ def indices(inventory: Inventory, pattern: str) -> list[tuple[str, int, str]]:
     steps = pattern.split(".")
     for position, step in enumerate(steps):
         length = module_list(inventory, ".".join(steps[:position]))
-        if step.isdigit() and length is not None:
+        if is_index(step) and length is not None:
             found.append((".".join(steps[:position]), int(step), length))
     return found
 

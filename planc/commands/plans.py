@@ -32,8 +32,8 @@ def expand(names: Sequence[str], findings: Findings) -> list[str]:
     paths: list[str] = []
     for name in names:
         folder = Path(name)
-        if not folder.is_dir():
-            paths.append(name)
+        if not name or not folder.is_dir():
+            paths.append(folder.as_posix() if name else name)
             continue
         inside = sorted(path.as_posix() for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
         if not inside:

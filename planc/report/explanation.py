@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import re
+import textwrap
 
 from planc.diagnostics import Fault
 
@@ -16,7 +16,7 @@ def sections(fault: Fault) -> dict[str, str]:
     """The text of each section, dedented."""
     found: dict[str, list[str]] = {}
     name = ""
-    for line in inspect.cleandoc(fault.doc).splitlines():
+    for line in textwrap.dedent(fault.doc).strip("\n").splitlines():
         if line in SECTIONS:
             name = line
             found[name] = []

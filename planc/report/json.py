@@ -10,8 +10,8 @@ from planc.diagnostics import Diagnostic
 
 
 def render(diagnostics: Iterable[Diagnostic]) -> str:
-    """A json array; spans count from 1, their end is exclusive."""
-    return json.dumps([_object(item) for item in diagnostics], indent=2, ensure_ascii=False)
+    """A json array in ASCII; spans count from 1, their end is exclusive."""
+    return json.dumps([_object(item) for item in diagnostics], indent=2)
 
 
 def _object(item: Diagnostic) -> dict[str, object]:

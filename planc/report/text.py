@@ -13,7 +13,7 @@ from planc.diagnostics import Diagnostic, Severity, Span
 _COLOURS = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.NOTE: "1;36"}
 _FRAME = "34"
 _WIDTH = 120
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_LINE_BREAK = re.compile("\r\n|[\n\r]")
 """What YAML counts as the end of a line."""
 
 Paint = Callable[[str, str], str]
@@ -52,19 +52,17 @@ def _lines(item: Diagnostic, text: str | None, paint: Paint) -> Iterator[str]:
     rows = _LINE_BREAK.split(text) if text is not None else []
     has_excerpt = 0 < item.span.line <= len(rows)
     margin = " " * (len(str(item.span.line)) if has_excerpt else 2)
-    yield f"{margin}{paint('-->', _FRAME)} {item.span}"
+    yield f"{margin}{paint('-->', _FRAME)} {_visible(str(item.span))}"
     if has_excerpt:
         row, caret = _excerpt(rows[item.span.line - 1], item.span)
         label = f" {_visible(item.label)}" if item.label else ""
         yield f"{margin} {paint('|', _FRAME)}"
         yield f"{paint(f'{item.span.line} |', _FRAME)} {row}"
         yield f"{margin} {paint('|', _FRAME)} {paint(caret + label, colour)}"
-    if has_excerpt and (item.notes or item.hint or item.related):
-        yield f"{margin} {paint('|', _FRAME)}"
     for note in item.notes:
         yield f"{margin} {paint('=', _FRAME)} note: {_visible(note)}"
     for other in item.related:
-        yield f"{margin} {paint('=', _FRAME)} see {other.span}: {_visible(other.message)}"
+        yield f"{margin} {paint('=', _FRAME)} see {_visible(str(other.span))}: {_visible(other.message)}"
     if item.hint:
         yield f"{margin} {paint('=', _FRAME)} help: {_visible(item.hint)}"
 
@@ -86,7 +84,8 @@ def _cells(text: str) -> int:
     """Columns that `text` takes on a terminal, as `_visible` shows it."""
     shown = _visible(text)
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in shown
+        0 if unicodedata.category(char) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in shown
     )
 
 

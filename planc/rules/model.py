@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,6 +35,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def _is_list_of(value: Any, kinds: tuple[type, ...]) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(type(item) in kinds for item in value)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def unknown_pipeline(case: Case) -> Iterator[Hit]:
@@ -185,7 +190,7 @@ def wrong_call_value(case: Case) -> Iterator[Hit]:
         if kind is not None and not _KINDS[kind][1](value):
             yield Hit(
                 span=case.target.span("call", keyword),
-                message=f"`{keyword}` is `{value}`, and takes {_KINDS[kind][0]}",
+                message=f"`{keyword}` is `{_shown(value)}`, and takes {_KINDS[kind][0]}",
             )
         elif keyword == "num_inference_steps" and type(value) is int and value < 1:
             yield Hit(span=case.target.span("call", keyword), message=f"`{keyword}` is {value}, and must be at least 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -248,8 +249,9 @@ def volatile_cache(case: Case) -> Iterator[Hit]:
             hint="name a folder that stays, such as `cache_dir: /var/lib/neff`",
         )
         return
-    parents = {str(path) for path in (PurePosixPath(folder), *PurePosixPath(folder).parents)}
-    lost = next((path for path in VOLATILE_FOLDERS if path in parents), None)
+    path = PurePosixPath("/" + posixpath.normpath(folder).lstrip("/") if folder.startswith("/") else folder)
+    parents = {str(parent) for parent in (path, *path.parents)}
+    lost = next((known for known in VOLATILE_FOLDERS if known in parents), None)
     if lost is not None:
         yield Hit(
             span=case.target.span("cache_dir"),

@@ -33,9 +33,7 @@ def test_the_plan_lints_clean(mine: Path, planc: Callable[..., object]) -> None:
     assert "nothing found" in planc("lint", mine.name, cwd=mine.parent).stdout  # type: ignore[attr-defined]
 
 
-def test_the_diagnostic_is_what_planc_says(
-    examples: dict[str, str], mine: Path, planc: Callable[..., object]
-) -> None:
+def test_the_diagnostic_is_what_planc_says(examples: dict[str, str], mine: Path, planc: Callable[..., object]) -> None:
     """The README shows the very text that `planc lint` prints for the change it names."""
     mark = next(what for what in examples if what.startswith("lint "))
     _, name, old, _, new = shlex.split(mark)
@@ -43,9 +41,7 @@ def test_the_diagnostic_is_what_planc_says(
     assert planc("lint", name, cwd=mine.parent).stdout == examples[mark]  # type: ignore[attr-defined]
 
 
-def test_the_script_is_what_planc_writes(
-    examples: dict[str, str], mine: Path, planc: Callable[..., object]
-) -> None:
+def test_the_script_is_what_planc_writes(examples: dict[str, str], mine: Path, planc: Callable[..., object]) -> None:
     """The README shows a function of the generated script, letter for letter."""
     mark = next(what for what in examples if what.startswith("script "))
     _, path, function = mark.split()

@@ -1,0 +1,193 @@
+"""Flux2KleinPipeline on 1 GPU, eager.
+
+Written by planc from the target `one-gpu` of plan.yaml:
+change the plan and build it again.
+
+    python one_gpu.py --prompt "a lighthouse at dusk"
+"""
+
+import argparse
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from diffusers import Flux2KleinPipeline
+from PIL import Image
+
+CHECKPOINT = "black-forest-labs/FLUX.2-klein-9B"
+SHAPES: list[dict[str, int]] = [
+    {"height": 1024, "width": 1024, "max_sequence_length": 512},
+]
+FILE_TYPES = (".png", ".jpg", ".webp", ".npy")
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the options; their defaults are the plan's."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    prompts = parser.add_mutually_exclusive_group()
+    prompts.add_argument(
+        "--prompt",
+        default='a "quoted" sign\nof two lines',
+    )
+    prompts.add_argument("--prompt-file", type=Path, help="one prompt a line")
+    parser.add_argument("--num-inference-steps", type=int, default=4)
+    parser.add_argument("--height", type=int, default=SHAPES[0]["height"])
+    parser.add_argument("--width", type=int, default=SHAPES[0]["width"])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", default=CHECKPOINT, help="hub id or folder")
+    parser.add_argument(
+        "--dtype",
+        choices=("bfloat16", "float16", "float32"),
+        default="bfloat16",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("plan-one-gpu.png"),
+        help="image file, or .npy for the float array",
+    )
+    args = parser.parse_args()
+    if args.output.suffix not in FILE_TYPES:
+        fail(f"--output {args.output} must end in one of {', '.join(FILE_TYPES)}")
+    return args
+
+
+def fail(message: str) -> NoReturn:
+    """Stop, and say why."""
+    sys.exit(f"error: {message}")
+
+
+def chosen_shape(args: argparse.Namespace) -> dict[str, int]:
+    """Keywords of the pipeline's call for the size that was asked for."""
+    for shape in SHAPES:
+        if (shape["height"], shape["width"]) == (args.height, args.width):
+            return shape
+    return {**SHAPES[0], "height": args.height, "width": args.width}
+
+
+def read_prompts(args: argparse.Namespace) -> list[str]:
+    """The prompts to run, one or a file of them."""
+    if args.prompt_file is None:
+        return [args.prompt]
+    try:
+        lines = args.prompt_file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        fail(f"cannot read {args.prompt_file}: {error.strerror}")
+    prompts = [line.strip() for line in lines if line.strip()]
+    return prompts or fail(f"{args.prompt_file} holds no prompt")
+
+
+def load(args: argparse.Namespace, device: Any) -> Any:
+    """Load the pipeline and place its components."""
+    dtype = getattr(torch, args.dtype)
+    pipe = Flux2KleinPipeline.from_pretrained(
+        args.checkpoint,
+        dtype={"default": dtype, "vae": torch.float32},
+    )
+    pipe.transformer.to(device)
+    pipe.vae.to(device)
+    pipe.vae.enable_tiling()
+    pipe.vae.enable_slicing()
+
+    # The latents arrive in the transformer's data type; the VAE has its own.
+    decode = pipe.vae.decode
+
+    def cast_and_decode(latents: Any, *args: Any, **kwargs: Any) -> Any:
+        return decode(latents.to(pipe.vae.dtype), *args, **kwargs)
+
+    pipe.vae.decode = cast_and_decode
+    return pipe
+
+
+def request(
+    pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
+) -> dict[str, Any]:
+    """Keywords of the pipeline's call for one prompt."""
+    # Encode where the text encoder is; only the embeddings travel.
+    device, dtype = pipe.transformer.device, getattr(torch, args.dtype)
+    padded = {
+        "device": pipe.text_encoder.device,
+        "max_sequence_length": shape["max_sequence_length"],
+    }
+    with torch.no_grad():
+        embeds = pipe.encode_prompt(prompt, **padded)[0].to(device, dtype)
+        negative_embeds = pipe.encode_prompt("", **padded)[0].to(device, dtype)
+    return {
+        "prompt_embeds": embeds,
+        "negative_prompt_embeds": negative_embeds,
+        "num_inference_steps": args.num_inference_steps,
+        **shape,
+    }
+
+
+def generate(pipe: Any, keywords: dict[str, Any], seed: int) -> tuple[Any, list[float]]:
+    """Run the pipeline once.
+
+    Returns the images as floats from 0 to 1, (batch, height, width, channels), and
+    the seconds of each step; the first includes the text encoder.
+    """
+    marks = [time.perf_counter()]
+
+    def mark(_: Any, step: int, timestep: Any, tensors: Any) -> Any:
+        torch.cuda.synchronize()
+        marks.append(time.perf_counter())
+        return tensors
+
+    images = pipe(
+        **keywords,
+        generator=torch.Generator().manual_seed(seed),
+        callback_on_step_end=mark,
+        output_type="np",
+    ).images
+    return images, [after - before for before, after in pairwise(marks)]
+
+
+def save(images: Any, path: Path) -> None:
+    """Write the float array to a .npy file, or each image to a file of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npy":
+        np.save(path, images)
+        print(f"saved {path}")
+        return
+    for index, image in enumerate(images):
+        file = path if len(images) == 1 else path.with_stem(f"{path.stem}-{index}")
+        Image.fromarray((image * 255).round().astype(np.uint8)).save(file)
+        print(f"saved {file}")
+
+
+def report(steps: list[float]) -> None:
+    """Print what a step took, and the peak memory."""
+    peak = torch.cuda.max_memory_allocated()
+    print(
+        f"{len(steps)} steps, {median(steps):.3f} s a step (median); "
+        f"peak GPU memory {peak / 2**30:.2f} GiB"
+    )
+
+
+def main() -> None:
+    """Load, run and save."""
+    args = parse_args()
+    shape, prompts = chosen_shape(args), read_prompts(args)
+    device = torch.device("cuda")
+    pipe = load(args, device)
+
+    images, steps = [], []
+    for prompt in prompts:
+        keywords = request(pipe, prompt, shape, args)
+        made, seconds = generate(pipe, keywords, args.seed)
+        images.append(made)
+        steps += seconds
+    save(np.concatenate(images), args.output)
+    report(steps)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Tensor-parallel plans of plan.yaml, written by planc.
+
+`TP_PLANS[target][component]` is what diffusers calls a `_tp_plan`: module pattern to
+style. Set it on the model's class before loading, or send it upstream.
+"""
+
+from typing import Any
+
+from diffusers.hooks.tensor_parallel import PackedColwiseParallel, PackedRowwiseParallel
+
+PLAN_TP4_TRANSFORMER: dict[str, Any] = {
+    "transformer_blocks.*.attn.to_q": "colwise",
+    "transformer_blocks.*.attn.to_k": "colwise",
+    "transformer_blocks.*.attn.to_v": "colwise",
+    "transformer_blocks.*.attn.to_out.0": "rowwise",
+    "transformer_blocks.*.attn.add_q_proj": "colwise",
+    "transformer_blocks.*.attn.add_k_proj": "colwise",
+    "transformer_blocks.*.attn.add_v_proj": "colwise",
+    "transformer_blocks.*.attn.to_add_out": "rowwise",
+    "transformer_blocks.*.ff.linear_in": PackedColwiseParallel([1, 1]),
+    "transformer_blocks.*.ff.linear_out": "rowwise",
+    "single_transformer_blocks.*.attn.to_qkv_mlp_proj": PackedColwiseParallel(),
+    "single_transformer_blocks.*.attn.to_out": PackedRowwiseParallel(),
+}
+
+PLAN_CPU_PLAIN_TRANSFORMER: dict[str, Any] = {
+    "transformer_blocks.*.attn.to_q": "colwise",
+    "transformer_blocks.*.attn.to_k": "colwise",
+    "transformer_blocks.*.attn.to_v": "colwise",
+    "transformer_blocks.*.attn.to_out.0": "rowwise",
+    "transformer_blocks.*.attn.add_q_proj": "colwise",
+    "transformer_blocks.*.attn.add_k_proj": "colwise",
+    "transformer_blocks.*.attn.add_v_proj": "colwise",
+    "transformer_blocks.*.attn.to_add_out": "rowwise",
+}
+
+TP_PLANS: dict[str, dict[str, dict[str, Any]]] = {
+    "tp4": {"transformer": PLAN_TP4_TRANSFORMER},
+    "cpu-same": {"transformer": PLAN_TP4_TRANSFORMER},
+    "cpu-plain": {"transformer": PLAN_CPU_PLAIN_TRANSFORMER},
+}
