@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from typing import NoReturn
 
 from planc import __version__
+from planc.commands import USAGE
 
 VERBS = ("build", "lint", "run", "tiny", "init", "schema", "rules", "explain", "models", "sync")
 """The verbs, each a module of `planc.commands`."""
@@ -72,12 +73,13 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> NoReturn:
     """Run the process's command line and exit."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
+        if isinstance(stream, TextIOWrapper) and not stream.closed:
             # A terminal or file name may not hold what a plan holds: show it escaped, do not fail.
             stream.reconfigure(errors="backslashreplace")
     try:
         code = run(sys.argv[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         print("planc: interrupted", file=sys.stderr)
         code = INTERRUPTED
@@ -85,6 +87,9 @@ def main() -> NoReturn:
         # The reader went away, as `| head` does; keep the interpreter from writing to it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        print(f"planc: {error}", file=sys.stderr)
+        code = USAGE
     except Exception:
         import traceback
 

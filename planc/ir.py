@@ -116,6 +116,7 @@ class Text:
 
     length_keyword: str
     encode: str
+    encode_keywords: tuple[str, ...]
     embeds: str
     negative_embeds: str | None
     is_encoded_first: bool

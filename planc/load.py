@@ -10,10 +10,13 @@ from pathlib import PurePath
 
 from planc import shape
 from planc.diagnostics import Diagnostic, Findings, Span
-from planc.faults import EXTENDS_CYCLE, SHADOWING_NAME, UNKNOWN_TARGET
+from planc.faults import BAD_NAME, EXTENDS_CYCLE, SHADOWING_NAME, UNKNOWN_TARGET
 from planc.located import Located, Path, build, merge
 from planc.source import Document
 from planc.spec import NAME_PATTERN, SHARED_KEYS, Plan, Target
+
+SUFFIXES = (".yaml", ".yml")
+"""Endings of a plan's file name."""
 
 OUR_FILES = frozenset({"tp_plan", "cp_plan", "manifest"})
 """Names of the files that planc writes beside the scripts."""
@@ -36,7 +39,7 @@ def load(document: Document, findings: Findings) -> Plan | None:
     The document must have passed `shape.check`.
     """
     path = PurePath(document.path)
-    findings.add(*_name_faults(document, path.stem))
+    findings.add(*_name_faults(document, path))
     root = document.root.value
     shared = Located({key: root[key] for key in SHARED_KEYS if key in root}, document.root.span)
     targets: dict[str, Target] = {}
@@ -76,9 +79,12 @@ def _report_missing(findings: Findings, path: Path, node: Located, key: str) -> 
     findings.add(shape.missing(node, key, shape.named(path)))
 
 
-def _name_faults(document: Document, stem: str) -> Iterator[Diagnostic]:
-    if not re.search(NAME_PATTERN, stem):
-        yield shape.bad_name(stem, Span(document.path, 1, 1, 1, 1))
+def _name_faults(document: Document, path: PurePath) -> Iterator[Diagnostic]:
+    start = Span(document.path, 1, 1, 1, 1)
+    if not re.search(NAME_PATTERN, path.stem):
+        yield shape.bad_name(path.stem, start)
+    elif path.suffix not in SUFFIXES:
+        yield BAD_NAME.at(start, f"a plan's file ends in {' or '.join(SUFFIXES)}, not `{path.suffix}`")
     for name, target in document.root.value["targets"].value.items():
         module = name.replace("-", "_")
         if module in OUR_FILES:

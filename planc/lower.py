@@ -81,6 +81,7 @@ def _target(case: Case) -> TargetProgram:
         text=Text(
             length_keyword=pipeline.text.length_keyword,
             encode=pipeline.text.encode,
+            encode_keywords=pipeline.text.encode_keywords,
             embeds=pipeline.text.embeds,
             negative_embeds=pipeline.text.negative_embeds,
             is_encoded_first=any(
@@ -146,7 +147,7 @@ def _compile(case: Case, name: str, entry: str, spec: CompileSpec) -> Compile:
         component=name,
         entry=entry,
         scope=spec.scope,
-        backend=spec.backend or DEVICES[case.target.device].compile_backend,
+        backend=DEVICES[case.target.device].compile_backend if spec.backend is None else spec.backend,
         fullgraph=spec.fullgraph,
         dynamic=spec.dynamic,
         mode=spec.mode,
@@ -176,7 +177,7 @@ def _tensor_parallel(case: Case, component: str) -> TensorParallel:
         entries=entries,
         sharded_bytes=None if cut is None else cut // parallel.degree * item_bytes,
         whole_bytes=None if cut is None or released is None else (released.parameters - cut) * item_bytes,
-        origins=_origins(parallel, "degree", "plan"),
+        origins={"degree": parallel.span("degree"), "is_class_plan": parallel.span("plan")},
     )
 
 

@@ -54,7 +54,7 @@ _AMBIGUOUS = re.compile(
     | (?P<sexagesimal> [-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)? )
     | (?P<date> [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\ ].*)? )
     | (?P<exponent> [-+]?([0-9]+[eE][-+]?[0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)[eE][0-9]+) )
-    | (?P<number> [-+]?(0[0-9_]+|0o[0-7]+|0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*_[0-9_]*(\.[0-9_]*)?) )
+    | (?P<number> [-+]?(0[0-9_]+|0o[0-7]+|0x[0-9a-fA-F_]+|0b[01_]+|(?=[^_]*_)([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+][0-9]+)?) )
     | (?P<infinite> [-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN) )
     """
 )
@@ -143,7 +143,7 @@ def _syntax(path: str, text: str, error: yaml.MarkedYAMLError) -> Diagnostic:
     line, column = (mark.line, mark.column) if mark else (0, 0)
     if line >= len(rows):
         line, column = len(rows) - 1, len(rows[-1])
-    span = Span(path, line + 1, column + 1, line + 1, column + 2)
+    span = Span(path, line + 1, column + 1, line + 1, min(column + 2, len(rows[line]) + 1))
     problem = error.problem or "not YAML"
     if "nesting depth" in problem:
         return TOO_DEEP.at(span, f"nested more than {MAX_DEPTH} deep")
@@ -162,6 +162,7 @@ class _Reader:
     def __init__(self, path: str, text: str, findings: Findings) -> None:
         self.path = path
         self.findings = findings
+        self.rows = _LINE_BREAK.split(text)
         self.events: Iterator[Any] = iter(yaml.parse(text, Loader=_Loader))
         self.anchors: dict[str, Located | None] = {}
         self.sizes: dict[str, int] = {}
@@ -196,8 +197,14 @@ class _Reader:
 
     def span(self, event: Any) -> Span:
         """The span of an event; of a block collection only its start, as its end mark is the next line."""
-        start, end = event.start_mark, event.end_mark
-        return Span(self.path, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+        start, end = self.clamped(event.start_mark), self.clamped(event.end_mark)
+        return Span(self.path, *start, *end)
+
+    def clamped(self, mark: Any) -> tuple[int, int]:
+        """Line and column of a mark, from 1; one behind the last line means the end of the text."""
+        if mark.line < len(self.rows):
+            return mark.line + 1, mark.column + 1
+        return len(self.rows), len(self.rows[-1]) + 1
 
     def refuse(self, fault: Fault, event: Any, message: str, hint: str | None = None) -> _Refused:
         """A finding after which the tree has no meaning."""

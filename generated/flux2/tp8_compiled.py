@@ -58,8 +58,10 @@ def parse_args() -> argparse.Namespace:
     )
     prompts.add_argument("--prompt-file", type=Path, help="one prompt a line")
     parser.add_argument("--num-inference-steps", type=int, default=4)
-    parser.add_argument("--height", type=int, default=SHAPES[0]["height"])
-    parser.add_argument("--width", type=int, default=SHAPES[0]["width"])
+    # The first shape that has all that is asked for is taken.
+    parser.add_argument("--height", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--max-sequence-length", type=int)
     parser.add_argument(
         "--allow-new-shape",
         action="store_true",
@@ -90,17 +92,15 @@ def fail(message: str) -> NoReturn:
 
 
 def chosen_shape(args: argparse.Namespace) -> dict[str, int]:
-    """Keywords of the pipeline's call for the size that was asked for."""
+    """Keywords of the pipeline's call for the shape that was asked for."""
+    options = {key: getattr(args, key) for key in SHAPES[0]}
+    asked = {key: value for key, value in options.items() if value is not None}
     for shape in SHAPES:
-        if (shape["height"], shape["width"]) == (args.height, args.width):
+        if asked.items() <= shape.items():
             return shape
     if not args.allow_new_shape:
-        declared = ", ".join(f"{shape['height']}x{shape['width']}" for shape in SHAPES)
-        fail(
-            f"{args.height}x{args.width} is not a declared shape ({declared}); "
-            "--allow-new-shape compiles another graph for it"
-        )
-    return {**SHAPES[0], "height": args.height, "width": args.width}
+        fail(f"no declared shape has {asked}: {SHAPES} (or use --allow-new-shape)")
+    return {**SHAPES[0], **asked}
 
 
 def read_prompts(args: argparse.Namespace) -> list[str]:

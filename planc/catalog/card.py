@@ -49,6 +49,8 @@ class Text:
     """Whether every prompt is padded to that length, so that the text's shape is fixed."""
     encode: str
     """Method that returns the embeddings first."""
+    encode_keywords: tuple[str, ...]
+    """Other keywords of `__call__` that it passes on to the encode method."""
     embeds: str
     """Keyword of `__call__` that takes the embeddings in place of the prompt."""
     negative_embeds: str | None = None

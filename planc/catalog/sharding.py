@@ -103,15 +103,27 @@ def count(found: Match, sizes: Mapping[str, Number]) -> int:
     return min(many, 1) if found.is_one else many
 
 
+def _at(pattern: str, index: int) -> str:
+    return pattern.replace("*", str(index))
+
+
 def elements(card: Card, entries: tuple[PlanEntry, ...], sizes: Mapping[str, Number]) -> int:
     """Elements of the tensors that the entries cut: weights, and the bias of a Linear cut along its output."""
-    cut = 0
+    sizes_of: dict[str, int] = {}
+    named: dict[str, set[str]] = {}
     for entry in entries:
         found = match(card.inventory, entry.pattern)
         if found is None:
             continue
-        rows = expression.evaluate(found.linear.out_features, sizes)
-        columns = expression.evaluate(found.linear.in_features, sizes)
-        bias = rows if found.linear.has_bias and entry.style in COLWISE else 0
-        cut += count(found, sizes) * (rows * columns + bias)
-    return cut
+        linear = found.linear
+        rows = expression.evaluate(linear.out_features, sizes)
+        columns = expression.evaluate(linear.in_features, sizes)
+        bias = rows if linear.has_bias and entry.style in COLWISE else 0
+        sizes_of[linear.pattern] = rows * columns + bias
+        places = named.setdefault(linear.pattern, set())
+        if found.is_one:
+            places.add(entry.pattern)
+        else:
+            many = expression.evaluate(linear.count, sizes)
+            places.update(_at(linear.pattern, index) for index in range(many))
+    return sum(sizes_of[pattern] * len(places) for pattern, places in named.items())

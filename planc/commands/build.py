@@ -107,6 +107,8 @@ def _check(output: Path, trees: list[tuple[str, tuple[GeneratedFile, ...]]]) -> 
     found = Findings()
     for change in changes:
         what = "is missing" if change.now is None else "is left over" if change.wanted is None else "is stale"
+        if change.now == change.wanted:
+            what = "may not be executed"
         found.add(
             STALE_OUTPUT.at(Span(str(change.path), 1, 1, 1, 1), f"{change.path} {what}", hint="run `planc build`")
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from planc.catalog.lookup import cards, lookup
 from planc.commands import CLEAN, USAGE
+from planc.load import SUFFIXES
 from planc.shape import bad_name, suggest
 from planc.spec import NAME_PATTERN
 
@@ -28,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the plan."""
     path: Path = args.plan
-    if path.suffix not in (".yaml", ".yml") or not re.match(NAME_PATTERN, path.stem):
+    if path.suffix not in SUFFIXES or not re.match(NAME_PATTERN, path.stem):
         from planc.diagnostics import Span
 
         fault = bad_name(path.stem, Span(str(path), 1, 1, 1, 1))

@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TextIO
 
 from planc import pipeline
 from planc.diagnostics import Diagnostic, Findings, Span
 from planc.faults import UNREADABLE
+from planc.load import SUFFIXES
 from planc.pipeline import Checked
 from planc.report import text
 
@@ -35,7 +35,7 @@ def expand(names: Sequence[str], findings: Findings) -> list[str]:
         if not name or not folder.is_dir():
             paths.append(folder.as_posix() if name else name)
             continue
-        inside = sorted(path.as_posix() for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
+        inside = sorted(path.as_posix() for path in folder.iterdir() if path.suffix in SUFFIXES)
         if not inside:
             findings.add(UNREADABLE.at(Span(name, 1, 1, 1, 1), f"the folder {name} holds no plan (*.yaml)"))
         paths += inside
@@ -48,9 +48,9 @@ def check_all(names: Sequence[str], texts: dict[str, str], findings: Findings) -
     return [checked for checked in found if checked is not None]
 
 
-def show(diagnostics: Iterable[Diagnostic], texts: dict[str, str], stream: TextIO = sys.stderr) -> None:
-    """Print diagnostics as text, and a line that counts them."""
-    items = list(diagnostics)
+def show(diagnostics: Iterable[Diagnostic], texts: dict[str, str]) -> None:
+    """Print diagnostics as text on standard error, and a line that counts them."""
+    items, stream = list(diagnostics), sys.stderr
     if not items:
         return
     print(text.render(items, texts, colour=text.wants_colour(stream)), file=stream)

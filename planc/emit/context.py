@@ -40,6 +40,8 @@ class Encode:
     method: str
     length_keyword: str
     denoiser: str
+    options: tuple[Option, ...]
+    """Options of the script that the encode method takes."""
     embeds: str
     negative: str
 
@@ -55,11 +57,16 @@ class ScriptContext:
     fail_without_ranks: str
     remarks: tuple[str, ...]
     stdlib_imports: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
+    environment: tuple[str, ...]
     imports: tuple[str, ...]
     autoload_module: str
     checkpoint: str
     source: str
+    """Assignment of what else the plan says of its checkpoint; empty where it says nothing."""
+    spread_source: str
+    """What passes that on to a call; empty where there is nothing."""
+    shape_options: tuple[str, ...]
+    """Statements that add an option for each keyword of a shape."""
     world_size: int
     """Ranks; 0 for a plain script."""
     is_static: bool
@@ -73,7 +80,7 @@ class ScriptContext:
     patches_host_mesh: bool
     pipeline: str
     transformer: str
-    download_arguments: str
+    download: str
     mesh_parameter: str
     denoisers: tuple[Denoiser, ...]
     pipeline_dtype: str

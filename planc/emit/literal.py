@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,16 @@ class Call:
     arguments: tuple[Any, ...] = ()
 
 
+def columns(text: str) -> int:
+    """Columns that a text takes, wide characters counted as two, as ruff counts them."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.category(char) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
 def literal(value: Any, *, indent: int = 0, before: int = 0, is_exploded: bool = False) -> str:
     """The Python text of `value`.
 
@@ -35,8 +46,10 @@ def literal(value: Any, *, indent: int = 0, before: int = 0, is_exploded: bool =
         TypeError: the value is none of str, int, float, bool, None, list, tuple, mapping, `Name` and `Call`.
     """
     flat = _flat(value)
-    fits = indent + before + len(flat) + 1 <= WIDTH
-    if not isinstance(value, Mapping | list | tuple) or not value or (fits and not is_exploded):
+    fits = indent + before + columns(flat) + 1 <= WIDTH
+    # The comma of a tuple of one is no sign to ruff that it should stay on lines of its own.
+    is_free = not is_exploded or (isinstance(value, tuple) and len(value) == 1)
+    if not isinstance(value, Mapping | list | tuple) or not value or (fits and is_free):
         return flat
     pad = " " * (indent + 4)
     opening, closing = (
@@ -46,7 +59,7 @@ def literal(value: Any, *, indent: int = 0, before: int = 0, is_exploded: bool =
     if isinstance(value, Mapping):
         for key, item in value.items():
             head = f"{_flat(key)}: "
-            lines.append(f"{pad}{head}{literal(item, indent=indent + 4, before=len(head))},")
+            lines.append(f"{pad}{head}{literal(item, indent=indent + 4, before=columns(head))},")
     else:
         lines += [f"{pad}{literal(item, indent=indent + 4)}," for item in value]
     return "\n".join([*lines, " " * indent + closing])
@@ -55,10 +68,18 @@ def literal(value: Any, *, indent: int = 0, before: int = 0, is_exploded: bool =
 def call(head: str, arguments: Sequence[str], *, indent: int) -> str:
     """The text of a call whose arguments are Python text: one line where it fits, else a line an argument."""
     flat = f"{head}({', '.join(arguments)})"
-    if indent + len(flat) <= WIDTH and "\n" not in flat:
+    if indent + columns(flat) <= WIDTH and "\n" not in flat:
         return flat
     pad = " " * (indent + 4)
     return "\n".join([f"{head}(", *(f"{pad}{argument}," for argument in arguments), " " * indent + ")"])
+
+
+def assignment(target: str, value: Any, *, is_exploded: bool = False) -> str:
+    """The text of an assignment at the module's top; text that is too long for the line stands on its own in brackets."""
+    text = literal(value, before=len(target) + 3, is_exploded=is_exploded)
+    if isinstance(value, str) and len(target) + 3 + columns(text) > WIDTH >= 4 + columns(text):
+        return f"{target} = (\n    {text}\n)"
+    return f"{target} = {text}"
 
 
 def _flat(value: Any) -> str:
@@ -69,7 +90,7 @@ def _flat(value: Any) -> str:
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
             return f'float("{value}")'
-        return repr(value)
+        return repr(value).replace("e+", "e")
     if isinstance(value, Name):
         return value.name
     if isinstance(value, Call):

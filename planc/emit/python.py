@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 
 import libcst as cst
-from libcst.metadata import ImportAssignment, MetadataWrapper, ScopeProvider
+from libcst.metadata import ImportAssignment, MetadataWrapper, ParentNodeProvider, ScopeProvider
 
 _KNOWN = frozenset(dir(builtins)) | {"__doc__", "__name__", "__file__"}
 
@@ -25,6 +25,7 @@ def gate(path: str, text: str) -> str:
     except cst.ParserSyntaxError as error:
         raise EmittedCodeError(f"{path}: {error}") from error
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
+    parents = wrapper.resolve(ParentNodeProvider)
     faults: set[str] = set()
     for scope in set(wrapper.resolve(ScopeProvider).values()):
         if scope is None:
@@ -32,20 +33,23 @@ def gate(path: str, text: str) -> str:
         for access in scope.accesses:
             if not access.referents and isinstance(access.node, cst.Name) and access.node.value not in _KNOWN:
                 faults.add(f"undefined name {access.node.value!r}")
-        for assignment in scope.assignments:
-            if (
-                isinstance(assignment, ImportAssignment)
-                and not assignment.references
-                and not _registers(text, assignment)
-            ):
-                faults.add(f"unused import {assignment.name!r}")
+        imports = [item for item in scope.assignments if isinstance(item, ImportAssignment)]
+        used = {_root(item) for item in imports if item.references}
+        for item in imports:
+            if _root(item) not in used and not _is_for_its_effect(parents.get(item.node)):
+                faults.add(f"unused import {item.name!r}")
     if faults:
         raise EmittedCodeError(f"{path}: {', '.join(sorted(faults))}")
     return text
 
 
-def _registers(text: str, assignment: ImportAssignment) -> bool:
-    """Whether the import is there for its effect, and says so to linters too."""
-    return any(
-        line.lstrip().startswith(f"import {assignment.name}") and "noqa: F401" in line for line in text.splitlines()
-    )
+def _root(item: ImportAssignment) -> str:
+    return item.name.partition(".")[0]
+
+
+def _is_for_its_effect(statement: cst.CSTNode | None) -> bool:
+    """Whether the import's line says to linters that importing it is the point."""
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return False
+    comment = statement.trailing_whitespace.comment
+    return comment is not None and "noqa: F401" in comment.value

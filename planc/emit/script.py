@@ -7,7 +7,7 @@ from typing import Any
 
 from planc.catalog.devices import DEVICES, Device
 from planc.emit.context import Constant, Denoiser, Encode, Option, ScriptContext
-from planc.emit.literal import WIDTH, Call, Name, call, literal
+from planc.emit.literal import WIDTH, Call, Name, assignment, call, literal
 from planc.ir import Argument, Compile, Program, TargetProgram, TensorParallel
 
 _TYPES = {"text": "str", "integer": "int", "number": "float", "integers": "int", "numbers": "float"}
@@ -32,11 +32,14 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         fail_without_ranks=call("fail", [literal(f"start one process a rank: {torchrun}")], indent=8),
         remarks=tuple(_remarks(target, row)),
         stdlib_imports=_stdlib_imports(target, row),
-        environment=tuple((literal(name), literal(value)) for name, value in target.launch.env),
+        environment=tuple(
+            call("os.environ.setdefault", [literal(name), literal(value)], indent=0)
+            for name, value in target.launch.env
+        ),
         imports=_imports(target, row, written_out),
         autoload_module=row.autoload_module,
-        checkpoint=literal(target.model.checkpoint),
-        source=literal(source, before=len("SOURCE: dict[str, Any] = ")) if source else "",
+        checkpoint=assignment("CHECKPOINT", target.model.checkpoint),
+        source=assignment("SOURCE: dict[str, Any]", source) if source else "",
         world_size=world_size,
         is_static=is_static,
         shapes=literal([_shape(target, index) for index in range(len(target.shapes))], is_exploded=True),
@@ -45,13 +48,17 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         ),
         prompt=next((literal(item.value, indent=8) for item in target.call if item.name == "prompt"), ""),
         options=tuple(_option(item) for item in target.call if item.name != "prompt"),
-        seed=literal(target.seed),
+        seed=call("parser.add_argument", ['"--seed"', "type=int", f"default={literal(target.seed)}"], indent=4),
         dtype=literal(target.model.dtype),
-        output=literal(f"{program.name}-{target.name}.png"),
+        output=call("default=Path", [literal(f"{program.name}-{target.name}.png")], indent=8),
         patches_host_mesh=target.is_parallel and row.needs_host_mesh_patches,
         pipeline=target.model.pipeline,
         transformer=target.model.transformer,
-        download_arguments=", ".join(["checkpoint", *(f"{key}={literal(value)}" for key, value in source.items())]),
+        download=call(
+            f"{target.model.pipeline}.download",
+            ["checkpoint", *(["**source(checkpoint)"] if source else [])],
+            indent=8,
+        ),
         mesh_parameter=", mesh: DeviceMesh" if target.is_parallel else "",
         denoisers=tuple(
             Denoiser(
@@ -65,6 +72,8 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         placement=tuple(_placement(target)),
         casts_decode=any(part.role == "vae" and part.dtype != target.model.dtype for part in target.components),
         encode=_encode(target),
+        spread_source="**source(args.checkpoint)" if source else "",
+        shape_options=tuple(_shape_option(keyword) for keyword in _shape(target, 0)),
         pipe_parameter="pipe: Any, " if target.text.is_encoded_first else "",
         pipe_argument="pipe, " if target.text.is_encoded_first else "",
         synchronize=row.synchronize,
@@ -162,9 +171,17 @@ def _source(target: TargetProgram) -> dict[str, Any]:
 def _shape(target: TargetProgram, index: int) -> dict[str, int]:
     shape = target.shapes[index]
     keywords = {"height": shape.height, "width": shape.width, target.text.length_keyword: shape.text_tokens}
-    if shape.batch != 1:
+    if any(other.batch != 1 for other in target.shapes):
         keywords["num_images_per_prompt"] = shape.batch
     return keywords
+
+
+def _flag(keyword: str) -> str:
+    return literal("--" + keyword.replace("_", "-"))
+
+
+def _shape_option(keyword: str) -> str:
+    return call("parser.add_argument", [_flag(keyword), "type=int"], indent=4)
 
 
 def _option(item: Argument) -> Option:
@@ -179,7 +196,7 @@ def _option(item: Argument) -> Option:
     return Option(
         name=item.name,
         keyword=literal(item.name),
-        statement=call("parser.add_argument", [literal("--" + item.name.replace("_", "-")), *arguments], indent=4),
+        statement=call("parser.add_argument", [_flag(item.name), *arguments], indent=4),
     )
 
 
@@ -209,6 +226,7 @@ def _encode(target: TargetProgram) -> Encode | None:
         method=text.encode,
         length_keyword=literal(text.length_keyword),
         denoiser=target.denoisers[0],
+        options=tuple(_option(item) for item in target.call if item.name in text.encode_keywords),
         embeds=literal(text.embeds),
         negative="" if text.negative_embeds is None else literal(text.negative_embeds),
     )

@@ -28,7 +28,8 @@ RULES: tuple[Rule, ...] = (
     rule("P503", "misaligned-size", Severity.ERROR, shapes.misaligned_size),
     rule("P504", "no-repeated-blocks", Severity.ERROR, shapes.no_repeated_blocks),
     rule("P505", "volatile-cache", Severity.WARNING, shapes.volatile_cache),
-    rule("P701", "bad-variable-name", Severity.ERROR, model.bad_variable_name),
+    rule("P506", "mode-and-options", Severity.ERROR, shapes.mode_and_options),
+    rule("P701", "bad-variable", Severity.ERROR, model.bad_variable),
     rule("P801", "not-emitted", Severity.ERROR, emitted.not_emitted),
 )
 """Every rule."""

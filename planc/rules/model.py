@@ -270,10 +270,10 @@ def unknown_checkpoint(case: Case) -> Iterator[Hit]:
         )
 
 
-def bad_variable_name(case: Case) -> Iterator[Hit]:
+def bad_variable(case: Case) -> Iterator[Hit]:
     """
     What it does
-        Reports a name in `launch.env` that cannot name an environment variable.
+        Reports a name in `launch.env` that cannot name an environment variable, and a value, `cache_dir` too, with a NUL character.
 
     Why is this bad
         Setting it fails at the script's first line.
@@ -299,6 +299,8 @@ def bad_variable_name(case: Case) -> Iterator[Hit]:
               env: {"MY_VAR": "1"}
     """
     launch = case.target.launch
+    if "\0" in (case.target.cache_dir or ""):
+        yield Hit(span=case.target.span("cache_dir"), message="`cache_dir` holds a NUL character")
     for name, value in (launch.env if launch else {}).items():
         assert launch is not None
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):

@@ -258,3 +258,44 @@ def volatile_cache(case: Case) -> Iterator[Hit]:
             message=f"compiled graphs are lost at the next reboot: `{lost}` is temporary",
             hint="name a folder that stays, such as `/var/lib/neff`",
         )
+
+
+def mode_and_options(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Reports `compile` with both a mode and options.
+
+    Why is this bad
+        A mode is a set of options: `torch.compile` takes one or the other, and raises on both.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: cuda
+            mode: compiled
+            compile:
+              mode: max-autotune
+              options: {epilogue_fusion: true}  # error: P506
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: cuda
+            mode: compiled
+            compile:
+              options: {max_autotune: true, epilogue_fusion: true}
+    """
+    parts = [case.target.compile, *(component.compile for component in case.target.components.values())]
+    for compile_ in parts:
+        if compile_ is not None and compile_.mode is not None and compile_.options:
+            yield Hit(
+                span=compile_.key_span("options"),
+                message=f"`compile` has the mode `{compile_.mode}` and options; torch takes one or the other",
+                hint="write the mode as options, or leave one out",
+            )

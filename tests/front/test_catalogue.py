@@ -96,7 +96,7 @@ WITH_EXAMPLE = [fault for fault in FAULTS if fault.code not in WITHOUT_EXAMPLE]
 
 @pytest.mark.parametrize("fault", WITH_EXAMPLE, ids=by_code)
 def test_the_example_gives_the_fault_on_the_marked_lines(check: Check, fault: Fault) -> None:
-    """The example of a fault gives exactly that fault, of its severity and name, on the marked lines and nowhere else."""
+    """The example of a fault gives exactly that fault, with its severity and name, on exactly the marked lines."""
     example = sections(fault)["Example"]
     expected = [
         (mark[1], number) for number, line in enumerate(example.splitlines(), 1) for mark in MARK.finditer(line)
@@ -152,7 +152,10 @@ def parallel(entry: str, degree: int = 2, head: str = KLEIN) -> str:
 
 FINDINGS: dict[str, list[tuple[str, str | None]]] = {
     "P110": [
-        (KLEIN.replace("Flux2KleinPipeline", "⟦P110 FluxPipeline⟧") + TAIL, "no card knows the pipeline `FluxPipeline`"),
+        (
+            KLEIN.replace("Flux2KleinPipeline", "⟦P110 FluxPipeline⟧") + TAIL,
+            "no card knows the pipeline `FluxPipeline`",
+        ),
         (
             "version: 1\nmodel: {checkpoint: ⟦P110 my/own⟧}\n" + TAIL,
             "no card knows the checkpoint `my/own`, and the plan names no pipeline",
@@ -187,9 +190,18 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
     ],
     "P113": [
         (KLEIN + "call: {prompt: ⟦P113 7⟧}\n" + TAIL, "`prompt` is `7`, and takes text"),
-        (KLEIN + "call: {num_inference_steps: ⟦P113 4.0⟧}\n" + TAIL, "`num_inference_steps` is `4.0`, and takes a whole number"),
-        (KLEIN + "call: {num_inference_steps: ⟦P113 0⟧}\n" + TAIL, "`num_inference_steps` is 0, and must be at least 1"),
-        (KLEIN + "call: {num_inference_steps: ⟦P113 -3⟧}\n" + TAIL, "`num_inference_steps` is -3, and must be at least 1"),
+        (
+            KLEIN + "call: {num_inference_steps: ⟦P113 4.0⟧}\n" + TAIL,
+            "`num_inference_steps` is `4.0`, and takes a whole number",
+        ),
+        (
+            KLEIN + "call: {num_inference_steps: ⟦P113 0⟧}\n" + TAIL,
+            "`num_inference_steps` is 0, and must be at least 1",
+        ),
+        (
+            KLEIN + "call: {num_inference_steps: ⟦P113 -3⟧}\n" + TAIL,
+            "`num_inference_steps` is -3, and must be at least 1",
+        ),
         (KLEIN + "call: {num_inference_steps: ⟦P113 true⟧}\n" + TAIL, None),
         (KLEIN + "call: {guidance_scale: ⟦P113 false⟧}\n" + TAIL, None),
         (KLEIN + "call: {guidance_scale: ⟦P113 'high'⟧}\n" + TAIL, "`guidance_scale` is `high`, and takes a number"),
@@ -219,7 +231,10 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
         (eager("⟦P201 compile⟧: {scope: full}"), None),
         (eager("compile: null"), None),
         (eager("⟦P201 cache_dir⟧: /x"), "`cache_dir` has no effect: nothing is compiled in eager mode on cuda"),
-        (eager("⟦P201 cache_dir⟧: /x", device="cpu"), "`cache_dir` has no effect: nothing is compiled in eager mode on cpu"),
+        (
+            eager("⟦P201 cache_dir⟧: /x", device="cpu"),
+            "`cache_dir` has no effect: nothing is compiled in eager mode on cpu",
+        ),
         (eager("cache_dir: /x", device="neuron"), None),
         (eager("cache_dir: /x", "components: {vae: {compile: {}}}"), None),
         (compiled("cache_dir: /x"), None),
@@ -246,7 +261,8 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
         (
             KLEIN
             + SHAPES
-            + "targets:\n  a: {device: cuda, mode: compiled, ⟦P201 compile⟧: {scope: full}}\n  b: {extends: a, mode: eager}\n",
+            + "targets:\n  a: {device: cuda, mode: compiled, ⟦P201 compile⟧: {scope: full}}\n"
+            + "  b: {extends: a, mode: eager}\n",
             "`compile` has no effect with `mode: eager`",
         ),
     ],
@@ -287,7 +303,9 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
         (parallel("transformer_blocks.*.attn.to_q: {style: packed_colwise, blocks: [1, 255]}", 16, KLEIN_9B), None),
         (
             parallel(
-                "single_transformer_blocks.*.attn.to_out: ⟦P302 {style: packed_rowwise, blocks: [1, 1023]}⟧", 32, KLEIN_9B
+                "single_transformer_blocks.*.attn.to_out: ⟦P302 {style: packed_rowwise, blocks: [1, 1023]}⟧",
+                32,
+                KLEIN_9B,
             ),
             "16 input features of `single_transformer_blocks.*.attn.to_out` cannot be split over 32 ranks",
         ),
@@ -378,15 +396,18 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
         ),
         (
             parallel("single_transformer_blocks.*.attn.to_qkv_mlp_proj: ⟦P305 packed_rowwise⟧"),
-            "`packed_rowwise` needs blocks: `single_transformer_blocks.*.attn.to_qkv_mlp_proj` has no `_tp_packed_row_blocks`",
+            "`packed_rowwise` needs blocks: "
+            "`single_transformer_blocks.*.attn.to_qkv_mlp_proj` has no `_tp_packed_row_blocks`",
         ),
         (
             parallel("transformer_blocks.*.ff.linear_in: ⟦P305 {style: packed_colwise, blocks: [5, 1, 1]}⟧"),
-            "blocks [5, 1, 1] add up to 7, which does not divide the 18432 features of `transformer_blocks.*.ff.linear_in`",
+            "blocks [5, 1, 1] add up to 7, "
+            "which does not divide the 18432 features of `transformer_blocks.*.ff.linear_in`",
         ),
         (
             parallel("transformer_blocks.0.ff.linear_out: ⟦P305 {style: packed_rowwise, blocks: [1, 4]}⟧", head=DEV),
-            "blocks [1, 4] add up to 5, which does not divide the 18432 features of `transformer_blocks.0.ff.linear_out`",
+            "blocks [1, 4] add up to 5, "
+            "which does not divide the 18432 features of `transformer_blocks.0.ff.linear_out`",
         ),
         (
             parallel("x_embedder: ⟦P305 {style: colwise, blocks: [1, 1]}⟧"),
@@ -422,7 +443,11 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
             "the shape does not fix `encoder_hidden_states`, `txt_ids`: `text_tokens` is missing",
         ),
         (
-            compiled(head=KLEIN + "shapes: [{height: 64, width: 64, text_tokens: 8}, ⟦P502 {height: 64, width: 64, text_tokens: null}⟧]\n"),
+            compiled(
+                head=KLEIN
+                + "shapes: [{height: 64, width: 64, text_tokens: 8}, ⟦P502 {height: 64, width: 64}⟧,"
+                + " ⟦P502 {height: 64, width: 64, text_tokens: null}⟧]\n"
+            ),
             None,
         ),
         (compiled(head=KLEIN + "shapes:\n  - ⟦P502 ⟧height: 64\n    width: 64\n"), None),
@@ -432,7 +457,9 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
         (eager(head=KLEIN + "shapes: [{height: 64, width: 64}]\n"), None),
         (eager(), None),
         (
-            KLEIN + "targets:\n  a: {device: cuda, mode: eager}\n  b: {extends: a, mode: ⟦P502 compiled⟧}\n  c: {extends: b}\n",
+            KLEIN
+            + "targets:\n  a: {device: cuda, mode: eager}\n"
+            + "  b: {extends: a, mode: ⟦P502 compiled⟧}\n  c: {extends: b}\n",
             None,
         ),
     ],
@@ -482,11 +509,30 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
         ),
         *(
             (compiled(f"cache_dir: {folder}", device="neuron"), None)
-            for folder in ("/var/lib/neff", "/tmpx", "/var/tmpx", "/mnt/tmp/x", "tmp/x", "neff", "./tmp", "/tmp/../var/lib/x")
+            for folder in (
+                "/var/lib/neff",
+                "/tmpx",
+                "/var/tmpx",
+                "/mnt/tmp/x",
+                "tmp/x",
+                "neff",
+                "./tmp",
+                "/tmp/../var/lib/x",
+            )
         ),
         (compiled("cache_dir: /tmp/x"), None),
         (compiled(), None),
         (eager(device="neuron"), None),
+    ],
+    "P506": [
+        (
+            compiled("compile: {mode: max-autotune, ⟦P506 options⟧: {a: true}}"),
+            "`compile` has the mode `max-autotune` and options; torch takes one or the other",
+        ),
+        (compiled("components: {vae: {compile: {mode: default, ⟦P506 options⟧: {a: 1}}}}"), None),
+        (compiled("compile: {mode: max-autotune, options: {}}"), None),
+        (compiled("compile: {options: {a: true}}"), None),
+        (compiled("compile: {mode: max-autotune}"), None),
     ],
     "P701": [
         (
@@ -559,7 +605,9 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
     [(code, plan, message) for code, plans in FINDINGS.items() for plan, message in plans],
     ids=[f"{code}-{number}" for code, plans in FINDINGS.items() for number in range(len(plans))],
 )
-def test_a_plan_gives_what_is_marked_and_nothing_else(marked: Marked, code: str, plan: str, message: str | None) -> None:
+def test_a_plan_gives_what_is_marked_and_nothing_else(
+    marked: Marked, code: str, plan: str, message: str | None
+) -> None:
     """Each marked place gives its finding, no other place does, and the message is the one stated."""
     found = [item for item in marked(plan) if item.severity is not Severity.NOTE]
     assert {item.code for item in found} <= {code}
@@ -584,9 +632,7 @@ def test_indivisible_heads_lists_the_divisors(check: Check) -> None:
     """P301 says where the heads come from and which degrees there are."""
     item = only(check(eager("tensor_parallel: {degree: 5, plan: class}")))
     assert item.label == "degree of the tensor-parallel axis"
-    assert item.notes == (
-        "Flux2Transformer2DModel of black-forest-labs/FLUX.2-klein-4B has num_attention_heads = 24",
-    )
+    assert item.notes == ("Flux2Transformer2DModel of black-forest-labs/FLUX.2-klein-4B has num_attention_heads = 24",)
     assert item.hint == "use a divisor of 24: 2, 3, 4, 6, 8, 12, 24"
 
 
@@ -641,7 +687,8 @@ def test_a_misplaced_wildcard_lists_the_lists_it_may_stand_for(check: Check) -> 
 
 
 @pytest.mark.parametrize(
-    ("size", "hint"), [("1000", "use 992 or 1008"), ("7", "use 16"), ("17", "use 16 or 32"), ("1039", "use 1024 or 1040")]
+    ("size", "hint"),
+    [("1000", "use 992 or 1008"), ("7", "use 16"), ("17", "use 16 or 32"), ("1039", "use 1024 or 1040")],
 )
 def test_a_misaligned_size_names_the_nearest_ones(check: Check, size: str, hint: str) -> None:
     """P503 names the multiples on both sides, and never zero."""
@@ -697,7 +744,8 @@ def test_a_target_that_extends_another_repeats_no_finding(marked: Marked) -> Non
     marked(
         KLEIN
         + "call: {⟦P112 steps⟧: 1}\nshapes: [⟦P502 {height: ⟦P503 1000⟧, width: 1024}⟧]\ntargets:\n"
-        + "  a: {device: cuda, mode: compiled, tensor_parallel: {degree: ⟦P301 7⟧, plan: class}, ⟦P801 scheduler⟧: {class: S}}\n"
+        + "  a: {device: cuda, mode: compiled, tensor_parallel: {degree: ⟦P301 7⟧, plan: class},\n"
+        + "      ⟦P801 scheduler⟧: {class: S}}\n"
         + "  b: {extends: a}\n  c: {extends: b, launch: {timeout: 5}}\n"
     )
 
@@ -788,7 +836,9 @@ def test_a_local_folder_of_an_unknown_pipeline_is_reported(folder: Folder, check
     assert item.message == "no card knows the pipeline `StableDiffusionPipeline`"
 
 
-@pytest.mark.parametrize("index", ["", "[]", "{", "7", '{"_class_name": 5}', '{"_class_name": ["a", "b"]}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "index", ["", "[]", "{", "7", '{"_class_name": 5}', '{"_class_name": ["a", "b"]}', "[" * 100_000]
+)
 def test_an_unusable_index_is_as_good_as_none(folder: Folder, check: Check, index: str) -> None:
     """A model_index.json that names no pipeline neither contradicts the plan nor raises."""
     path = folder(CONFIG, index)

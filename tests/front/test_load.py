@@ -62,7 +62,8 @@ def test_mappings_merge_by_key() -> None:
         "components: {vae: {tiling: true}}\n"
         "targets:\n"
         "  a: {device: cuda, mode: eager, launch: {env: {A: '1', B: '1'}}, call: {guidance_scale: 2.0}}\n"
-        "  b: {extends: a, launch: {env: {B: '2'}, timeout: 9}, call: {prompt: a cat}, components: {vae: {slicing: true}}}\n"
+        "  b: {extends: a, launch: {env: {B: '2'}, timeout: 9}, call: {prompt: a cat},\n"
+        "      components: {vae: {slicing: true}}}\n"
     ).values()
     assert (a.call, b.call) == (
         {"prompt": "a dog", "num_inference_steps": 4, "guidance_scale": 2.0},
@@ -109,7 +110,8 @@ def test_a_style_replaces_a_style_with_blocks() -> None:
     """One entry of a written-out plan may be replaced by a bare style, the others staying."""
     _, b = targets(
         "targets:\n"
-        "  a: {device: cuda, mode: eager, tensor_parallel: {degree: 2, plan: {a: {style: packed_colwise, blocks: [1, 2]}, b: rowwise}}}\n"
+        "  a: {device: cuda, mode: eager,\n"
+        "      tensor_parallel: {degree: 2, plan: {a: {style: packed_colwise, blocks: [1, 2]}, b: rowwise}}}\n"
         "  b: {extends: a, tensor_parallel: {plan: {a: colwise}}}\n"
     ).values()
     assert b.tensor_parallel is not None
@@ -335,7 +337,14 @@ def test_a_bool_is_no_number_of_steps() -> None:
 @pytest.mark.parametrize(
     ("lines", "key"),
     [
-        (("  a: {device: cuda, mode: eager}", "  ⟦P102 b⟧: {extends: c}", "  ⟦P102 c⟧: {extends: null, device: cpu}"), "mode"),
+        (
+            (
+                "  a: {device: cuda, mode: eager}",
+                "  ⟦P102 b⟧: {extends: c}",
+                "  ⟦P102 c⟧: {extends: null, device: cpu}",
+            ),
+            "mode",
+        ),
         (("  ⟦P102 a⟧: {extends: null, mode: eager}",), "device"),
     ],
 )
@@ -455,7 +464,9 @@ def test_names_near_to_modules_are_fine(marked: Marked, name: str) -> None:
     marked(HEAD + f"targets:\n  {name}: {{device: cuda, mode: eager}}\n")
 
 
-@pytest.mark.parametrize("name", ["plan.v2.yaml", "Plan.yaml", "my_plan.yaml", "my plan.yaml", "-a.yaml", "plan\n.yaml", "ä.yaml"])
+@pytest.mark.parametrize(
+    "name", ["plan.v2.yaml", "Plan.yaml", "my_plan.yaml", "my plan.yaml", "-a.yaml", "plan\n.yaml", "ä.yaml"]
+)
 def test_a_plan_file_with_a_bad_name_is_refused(check: Check, name: str) -> None:
     """A plan's file name becomes its output folder, so it is held to the same form: P106 at the file's start."""
     item = only(check(HEAD + "targets: {a: {device: cuda, mode: eager}}\n", name))
@@ -485,7 +496,14 @@ def test_data_without_a_file_has_no_place() -> None:
 
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [((), {"a": [1, 2]}), (("a",), [1, 2]), (("a", 1), 2), (("a", 7), [1, 2]), (("x", "y"), {"a": [1, 2]}), (("a", "b"), [1, 2])],
+    [
+        ((), {"a": [1, 2]}),
+        (("a",), [1, 2]),
+        (("a", 1), 2),
+        (("a", 7), [1, 2]),
+        (("x", "y"), {"a": [1, 2]}),
+        (("a", "b"), [1, 2]),
+    ],
 )
 def test_finding_a_path_ends_at_the_deepest_node_there_is(path: tuple[str | int, ...], expected: Any) -> None:
     """A path that leads nowhere gives the last node that exists on it."""

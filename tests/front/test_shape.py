@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from planc import load, lower, resources, rules, schema, shape, spec
 from planc.catalog.lookup import lookup
 from planc.diagnostics import Diagnostic, Findings
-from planc.located import Located
+from planc.located import Located, Node, key_of
 from planc.source import Document
 
 Check = Callable[..., list[Diagnostic]]
@@ -52,13 +52,19 @@ def only(found: list[Diagnostic]) -> Diagnostic:
         (HEAD + "⟦P101 sed⟧: 1\n" + TAIL, "did you mean `seed`?"),
         (HEAD + "⟦P101 Targets⟧: 1\n" + TAIL, "did you mean `targets`?"),
         (HEAD.replace("}", ", ⟦P101 chekpoint⟧: x}") + TAIL, "did you mean `checkpoint`?"),
-        (target("tensor_paralel: 1").replace("tensor_paralel", "⟦P101 tensor_paralel⟧"), "did you mean `tensor_parallel`?"),
+        (
+            target("tensor_paralel: 1").replace("tensor_paralel", "⟦P101 tensor_paralel⟧"),
+            "did you mean `tensor_parallel`?",
+        ),
         (target("compile: {⟦P101 fullgraf⟧: true}"), "did you mean `fullgraph`?"),
         (target("components: {vae: {⟦P101 tilling⟧: true}}"), "did you mean `tiling`?"),
         (target("launch: {⟦P101 nnode⟧: 2}"), "did you mean `nnodes`?"),
         (target("shapes: [{height: 64, width: 64, ⟦P101 text_token⟧: 8}]"), "did you mean `text_tokens`?"),
         (target("tensor_parallel: {degree: 2, plan: class, ⟦P101 degre⟧: 2}"), "did you mean `degree`?"),
-        (target("tensor_parallel: {degree: 2, plan: {a: {style: colwise, ⟦P101 block⟧: [1]}}}"), "did you mean `blocks`?"),
+        (
+            target("tensor_parallel: {degree: 2, plan: {a: {style: colwise, ⟦P101 block⟧: [1]}}}"),
+            "did you mean `blocks`?",
+        ),
         (target("scheduler: {class: X, ⟦P101 class_⟧: Z}"), "did you mean `class`?"),
     ],
 )
@@ -151,7 +157,7 @@ def test_a_value_of_another_kind_is_reported_with_both_kinds(marked: Marked, tex
     ],
 )
 def test_a_number_in_quotes_is_called_text(marked: Marked, text: str) -> None:
-    """Where only certain numbers fit, the same digits in quotes are of the wrong kind; it is not said that 1 must be 1."""
+    """Where only certain numbers fit, the same digits in quotes are of the wrong kind: text."""
     item = only(marked(text))
     assert "is the text " in item.message
     assert item.hint is None
@@ -205,7 +211,9 @@ def test_a_value_that_is_not_among_those_allowed_is_reported(
     assert item.hint == hint
 
 
-@pytest.mark.parametrize("line", ['hardware: {instance: "trn2\\n"}', "hardware: {instance: '../x'}", "hardware: {instance: ''}"])
+@pytest.mark.parametrize(
+    "line", ['hardware: {instance: "trn2\\n"}', "hardware: {instance: '../x'}", "hardware: {instance: ''}"]
+)
 def test_an_instance_is_one_word(check: Check, line: str) -> None:
     """A line end, a path or nothing is no instance type."""
     assert [item.code for item in check(target(line))] == ["P104"]
@@ -243,7 +251,10 @@ def test_what_is_too_small_or_empty_is_reported(marked: Marked, text: str, messa
     [
         (target("tensor_parallel: {degree: 2, plan: {a: ⟦P103 7⟧}}"), "a"),
         (target("tensor_parallel: {degree: 2, plan: {⟦P103 a⟧: [colwise]}}"), "a"),
-        (target("tensor_parallel: {degree: 2, plan: {a: {style: packed_colwise, blocks: [1, ⟦P103 b⟧]}}}"), "a.blocks[1]"),
+        (
+            target("tensor_parallel: {degree: 2, plan: {a: {style: packed_colwise, blocks: [1, ⟦P103 b⟧]}}}"),
+            "a.blocks[1]",
+        ),
         (target("tensor_parallel: {degree: 2, plan: {a: {style: packed_colwise, blocks: ⟦P103 1⟧}}}"), "a.blocks"),
         (target("context_parallel: {plan: {rope: {x: {split_dim: ⟦P103 a⟧}}}}"), "rope.x.split_dim"),
         (target("context_parallel: {plan: {rope: {'0': {split_dim: 1, ⟦P101 gather_dmi⟧: 2}}}}"), "rope.0"),
@@ -364,14 +375,14 @@ def test_the_plan_of_nulls_fits_the_schema_in_any_editor() -> None:
 def records() -> list[type]:
     """The records of spec.py that describe a plan file."""
     found = [item for item in vars(spec).values() if is_dataclass(item) and isinstance(item, type)]
-    return [item for item in found if item.__module__ == "planc.spec" and issubclass(item, spec.Node)]
+    return [item for item in found if item.__module__ == "planc.spec" and issubclass(item, Node)]
 
 
 @pytest.mark.parametrize("record", records(), ids=lambda record: record.__name__)
 def test_every_field_of_the_plan_is_documented(record: type) -> None:
     """Each field of each record has a string under it that is a sentence, and no two fields share one."""
     documentation = schema.documentation(record)
-    names = [schema.key_of(item.name) for item in fields(record) if item.name != "at"]  # type: ignore[arg-type]
+    names = [key_of(item.name) for item in fields(record) if item.name != "at"]
     assert list(documentation) == names
     assert all(text[0].isupper() or text[0] == "`" for text in documentation.values()), documentation
     assert all(text.endswith(".") for text in documentation.values()), documentation
@@ -410,7 +421,7 @@ targets:
   a:
     device: cuda
     mode: compiled
-    compile: {scope: repeated_blocks, fullgraph: true, dynamic: false, backend: inductor, mode: max-autotune, options: {a: 1}}
+    compile: {scope: repeated_blocks, fullgraph: true, dynamic: false, backend: inductor, mode: max, options: {a: 1}}
     launch: {nnodes: 1, timeout: 60, env: {A: "1"}}
     tensor_parallel:
       degree: 4
@@ -430,16 +441,45 @@ targets:
     model: {checkpoint: my/own}
 """
 
-PIECES = st.sampled_from(
-    [None, True, False, 0, 1, 2, 3, 5, -1, 8.0, 1.5, 10**20, "", "class", "shipped", "cpu", "neuron", "eager", "colwise"]
-    + ["packed_colwise", "a", "b", "x_embedder", "transformer", "transformer_blocks.9.attn.to_q", "*", "²", "a\0b", "\n"]
-    + ["Flux2Pipeline", "black-forest-labs/FLUX.2-dev", "../x", "float32", [], [1], ["a"], [[]], {}, {"a": 1}]
-    + [{"style": "packed_rowwise"}, {"degree": 2}, {"extends": "a"}, {"height": 64, "width": 64}, {"0": {"split_dim": 0}}]
+PIECES: st.SearchStrategy[Any] = st.sampled_from(
+    (
+        *(None, True, False, 0, 1, 2, 3, 5, -1, 8.0, 1.5, 10**20, "", "class", "shipped", "cpu", "neuron", "eager"),
+        *(
+            "colwise",
+            "packed_colwise",
+            "a",
+            "b",
+            "x_embedder",
+            "transformer",
+            "*",
+            "²",
+            "a\0b",
+            "\n",
+            "../x",
+            "float32",
+        ),
+        *("transformer_blocks.9.attn.to_q", "Flux2Pipeline", "black-forest-labs/FLUX.2-dev"),
+        *([], [1], ["a"], [[]], {}, {"a": 1}, {"style": "packed_rowwise"}, {"degree": 2}, {"extends": "a"}),
+        *({"height": 64, "width": 64}, {"0": {"split_dim": 0}}),
+    )
 )
 KEYS = st.sampled_from(
-    ["a", "b", "c", "d", "extends", "device", "mode", "plan", "degree", "compile", "call", "model", "shapes", "components"]
-    + ["vae", "transformer", "text_encoder", "tensor_parallel", "blocks", "style", "proj_out", "transformer_blocks.².attn.to_q"]
-    + ["transformer_blocks.00.attn.to_q", "transformer_blocks.7.attn.to_q", "single_transformer_blocks.*.attn.to_out", "e", "env"]
+    (
+        *("a", "b", "c", "d", "e", "extends", "device", "mode", "plan", "degree", "compile", "call", "model", "env"),
+        *(
+            "shapes",
+            "components",
+            "vae",
+            "transformer",
+            "text_encoder",
+            "tensor_parallel",
+            "blocks",
+            "style",
+            "proj_out",
+        ),
+        *("transformer_blocks.².attn.to_q", "transformer_blocks.00.attn.to_q", "transformer_blocks.7.attn.to_q"),
+        "single_transformer_blocks.*.attn.to_out",
+    )
 )
 
 

@@ -227,15 +227,18 @@ def test_a_tab_in_the_indentation_is_reported_at_the_tab(marked: Marked, text: s
     marked(text)
 
 
-@pytest.mark.parametrize("text", ["a:\t1\n", "a: 1\t# comment\n", "a: {\n\tb: 1}\n", 'a: "x\ty"\n', "a: |\n  x\n  \ty\n"])
+@pytest.mark.parametrize(
+    "text", ["a:\t1\n", "a: 1\t# comment\n", "a: {\n\tb: 1}\n", 'a: "x\ty"\n', "a: |\n  x\n  \ty\n"]
+)
 def test_a_tab_that_does_not_indent_is_no_finding(text: str) -> None:
     """Tabs between tokens, in flow collections and in text are YAML."""
     value_of(text)
 
 
-def test_an_innocent_tab_does_not_hide_what_is_wrong() -> None:
-    """A tab in the text of a block scalar is not blamed for a syntax error below it."""
-    assert place(only(parse("a: |\n    x\n    \ty\n]\n")[1]))[0] == "P007"
+@pytest.mark.parametrize(("text", "line", "column"), [("a: |\n    x\n    \ty\n]\n", 4, 1), ("a: {\n\tb: @x}\n", 2, 5)])
+def test_an_innocent_tab_does_not_hide_what_is_wrong(text: str, line: int, column: int) -> None:
+    """A tab in the text of a block scalar, or in a flow collection, is not blamed for an error after it."""
+    assert place(only(parse(text)[1])) == ("P007", line, column)
 
 
 def bomb(base: int = 10, levels: int = 9) -> str:
@@ -455,13 +458,13 @@ def test_a_file_that_may_not_be_opened_is_reported(write_plan: WritePlan) -> Non
     """A plan without read permission is P001."""
     path = write_plan(PLAN)
     path.chmod(0)
-    mighty = os.geteuid() == 0
-    if mighty:
+    is_root = os.geteuid() == 0
+    if is_root:
         os.seteuid(65534)
     try:
         item = unreadable(path)
     finally:
-        if mighty:
+        if is_root:
             os.seteuid(0)
         path.chmod(0o600)
     assert item.message == f"cannot read {path}: Permission denied"
@@ -503,7 +506,9 @@ def test_the_non_specific_tag_makes_no_number_of_text(text: str) -> None:
     assert {item.code for item in found} <= {"P012"}
 
 
-@pytest.mark.parametrize("text", ["? [a, b]\n: 1\n", "{a: b}: 1\n", "x: {[a]: 1}\n", "? - a\n: 1\n", "a: &a x\n*a : 1\n"])
+@pytest.mark.parametrize(
+    "text", ["? [a, b]\n: 1\n", "{a: b}: 1\n", "x: {[a]: 1}\n", "? - a\n: 1\n", "a: &a x\n*a : 1\n"]
+)
 def test_a_key_that_is_no_text_is_refused(text: str) -> None:
     """A list, mapping or alias as key is P012."""
     assert only(parse(text)[1]).code == "P012"

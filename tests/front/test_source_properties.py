@@ -98,7 +98,9 @@ def differences(expected: Any, found: Any) -> Iterator[Any]:
 
 
 @SETTINGS
-@given(data=DATA, flow=st.sampled_from([True, False, None]), unicode=st.booleans(), width=st.sampled_from([20, 80, 999]))
+@given(
+    data=DATA, flow=st.sampled_from([True, False, None]), unicode=st.booleans(), width=st.sampled_from([20, 80, 999])
+)
 def test_dumped_data_comes_back_or_is_called_ambiguous(
     data: dict[str, Any], flow: bool | None, unicode: bool, width: int
 ) -> None:
@@ -168,8 +170,11 @@ YAML_LIKE = st.text(
 )
 FRAGMENTS = st.lists(
     st.sampled_from(
-        ["a: ", "- ", "\n", "  ", "&a ", "*a", "!!str ", "'", '"', "{", "}", "[", "]", ", ", "? ", "|\n", ">-\n", "# x\n"]
-        + ["---\n", "...\n", "<<: ", "%YAML 1.1\n", "off", "017", "\t", "\r\n", "\\x1b", "\\", "null", "é", "a", ": "]
+        (
+            *("a: ", "- ", "\n", "  ", "&a ", "*a", "!!str ", "'", '"', "{", "}", "[", "]", ", ", "? ", "|\n", ">-\n"),
+            *("# x\n", "---\n", "...\n", "<<: ", "%YAML 1.1\n", "off", "017", "\t", "\r\n", "\\x1b", "\\", "null", "é"),
+            *("a", ": "),
+        )
     ),
     max_size=40,
 ).map("".join)
@@ -220,10 +225,27 @@ def test_any_bytes_are_checked_without_raising(plan_path: Path, data: bytes) -> 
 
 
 INSERTED = st.sampled_from(
-    "\n \t:-{}[],'\"#&*!|>0127.aé日😀\r\x00\x7f\x1b\u2028²"
-) | st.sampled_from(
-    ["null", "true", "off", "[]", "{}", "\n  ", "<<: *x", "&x ", "*x", "!!str ", "1e999", "-1", "1.5", "class", "cpu"]
-    + ["9" * 5000, "tensor_parallel: {degree: 3, plan: {'a.*': colwise}}", "\n    extends: cpu", "plan: {x: 1}"]
+    (
+        *"\n \t:-{}[],'\"#&*!|>0127.aé日😀\r\x00\x7f\x1b\u2028²",
+        *(
+            "null",
+            "true",
+            "off",
+            "[]",
+            "{}",
+            "\n  ",
+            "<<: *x",
+            "&x ",
+            "*x",
+            "!!str ",
+            "1e999",
+            "-1",
+            "1.5",
+            "class",
+            "cpu",
+        ),
+        *("9" * 5000, "tensor_parallel: {degree: 3, plan: {'a.*': colwise}}", "\n    extends: cpu", "plan: {x: 1}"),
+    )
 )
 
 
@@ -253,15 +275,14 @@ def mutations(draw: st.DrawFn) -> str:
                 lines[row] = draw(st.sampled_from(["", "  ", "\t", "    "])) + lines[row].lstrip()
                 text = "\n".join(lines)
             case "word":
-                words = list(re.finditer(r"[^\s:,{}\[\]]+", text)) or [re.search("", text)]
-                word = words[draw(st.integers(0, len(words) - 1))]
-                assert word is not None
-                text = text[: word.start()] + draw(INSERTED) + text[word.end() :]
+                words = list(re.finditer(r"[^\s:,{}\[\]]+", text))
+                for word in words and [words[draw(st.integers(0, len(words) - 1))]]:
+                    text = text[: word.start()] + draw(INSERTED) + text[word.end() :]
     return text
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(text=mutations())
 def test_a_mutated_plan_is_checked_without_raising(plan_path: Path, text: str) -> None:
-    """Whatever is deleted, inserted or moved in a shipped plan, each finding lies within the file, and what passes resolves."""
+    """Whatever is changed in a shipped plan, each finding lies within the file, and what passes resolves."""
     check_within(plan_path, text.encode())

@@ -20,8 +20,9 @@ RANKS = {
     "lower": 7,
     **dict.fromkeys(("emit", "verify", "report"), 8),
     "pipeline": 9,
-    **dict.fromkeys(("commands", "cli"), 10),
-    "__main__": 11,
+    "commands": 10,
+    "cli": 11,
+    "__main__": 12,
 }
 """The rank of each module and package directly below planc."""
 FORBIDDEN = {
@@ -164,11 +165,11 @@ GOOD = {
     "cli.py": "class A:\n    def f(self):\n        return self._x, self.__dict__\n",
 }
 MUTATIONS = {
-    "upward": ("ir.py", "from planc.cli import run\n", "ir.py:3: ir (rank 2) imports cli (rank 10)"),
+    "upward": ("ir.py", "from planc.cli import run\n", "ir.py:3: ir (rank 2) imports cli (rank 11)"),
     "upward in a function": (
         "located.py",
         "def f():\n    from planc import cli\n",
-        "located.py:3: located (rank 1) imports cli (rank 10)",
+        "located.py:3: located (rank 1) imports cli (rank 11)",
     ),
     "upward for types only": (
         "located.py",

@@ -53,8 +53,10 @@ def parse_args() -> argparse.Namespace:
         nargs="+",
         default=(10, 20, 30),
     )
-    parser.add_argument("--height", type=int, default=SHAPES[0]["height"])
-    parser.add_argument("--width", type=int, default=SHAPES[0]["width"])
+    # The first shape that has all that is asked for is taken.
+    parser.add_argument("--height", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--max-sequence-length", type=int)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--checkpoint", default=CHECKPOINT, help="hub id or folder")
     parser.add_argument(
@@ -80,11 +82,13 @@ def fail(message: str) -> NoReturn:
 
 
 def chosen_shape(args: argparse.Namespace) -> dict[str, int]:
-    """Keywords of the pipeline's call for the size that was asked for."""
+    """Keywords of the pipeline's call for the shape that was asked for."""
+    options = {key: getattr(args, key) for key in SHAPES[0]}
+    asked = {key: value for key, value in options.items() if value is not None}
     for shape in SHAPES:
-        if (shape["height"], shape["width"]) == (args.height, args.width):
+        if asked.items() <= shape.items():
             return shape
-    return {**SHAPES[0], "height": args.height, "width": args.width}
+    return {**SHAPES[0], **asked}
 
 
 def read_prompts(args: argparse.Namespace) -> list[str]:

@@ -32,8 +32,18 @@ SHAPES: list[dict[str, int]] = [
         "max_sequence_length": 512,
         "num_images_per_prompt": 2,
     },
-    {"height": 768, "width": 1360, "max_sequence_length": 512},
-    {"height": 512, "width": 512, "max_sequence_length": 128},
+    {
+        "height": 768,
+        "width": 1360,
+        "max_sequence_length": 512,
+        "num_images_per_prompt": 1,
+    },
+    {
+        "height": 512,
+        "width": 512,
+        "max_sequence_length": 128,
+        "num_images_per_prompt": 1,
+    },
 ]
 FILE_TYPES = (".png", ".jpg", ".webp", ".npy")
 
@@ -47,8 +57,11 @@ def parse_args() -> argparse.Namespace:
     prompts = parser.add_mutually_exclusive_group(required=True)
     prompts.add_argument("--prompt")
     prompts.add_argument("--prompt-file", type=Path, help="one prompt a line")
-    parser.add_argument("--height", type=int, default=SHAPES[0]["height"])
-    parser.add_argument("--width", type=int, default=SHAPES[0]["width"])
+    # The first shape that has all that is asked for is taken.
+    parser.add_argument("--height", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--max-sequence-length", type=int)
+    parser.add_argument("--num-images-per-prompt", type=int)
     parser.add_argument("--seed", type=int, default=1234567890123)
     parser.add_argument("--checkpoint", default=CHECKPOINT, help="hub id or folder")
     parser.add_argument(
@@ -74,11 +87,13 @@ def fail(message: str) -> NoReturn:
 
 
 def chosen_shape(args: argparse.Namespace) -> dict[str, int]:
-    """Keywords of the pipeline's call for the size that was asked for."""
+    """Keywords of the pipeline's call for the shape that was asked for."""
+    options = {key: getattr(args, key) for key in SHAPES[0]}
+    asked = {key: value for key, value in options.items() if value is not None}
     for shape in SHAPES:
-        if (shape["height"], shape["width"]) == (args.height, args.width):
+        if asked.items() <= shape.items():
             return shape
-    return {**SHAPES[0], "height": args.height, "width": args.width}
+    return {**SHAPES[0], **asked}
 
 
 def read_prompts(args: argparse.Namespace) -> list[str]:
@@ -93,14 +108,18 @@ def read_prompts(args: argparse.Namespace) -> list[str]:
     return prompts or fail(f"{args.prompt_file} holds no prompt")
 
 
+def source(checkpoint: str) -> dict[str, Any]:
+    """What the plan says of its own checkpoint, and of no other."""
+    return SOURCE if checkpoint == CHECKPOINT else {}
+
+
 def load(args: argparse.Namespace, device: Any) -> Any:
     """Load the pipeline and place its components."""
     dtype = getattr(torch, args.dtype)
-    source = SOURCE if args.checkpoint == CHECKPOINT else {}
     pipe = Flux2KleinPipeline.from_pretrained(
         args.checkpoint,
         dtype=dtype,
-        **source,
+        **source(args.checkpoint),
     )
     pipe.to(device)
     return pipe

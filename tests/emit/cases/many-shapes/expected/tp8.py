@@ -53,8 +53,18 @@ SHAPES: list[dict[str, int]] = [
         "max_sequence_length": 512,
         "num_images_per_prompt": 2,
     },
-    {"height": 768, "width": 1360, "max_sequence_length": 512},
-    {"height": 512, "width": 512, "max_sequence_length": 128},
+    {
+        "height": 768,
+        "width": 1360,
+        "max_sequence_length": 512,
+        "num_images_per_prompt": 1,
+    },
+    {
+        "height": 512,
+        "width": 512,
+        "max_sequence_length": 128,
+        "num_images_per_prompt": 1,
+    },
 ]
 FILE_TYPES = (".png", ".jpg", ".webp", ".npy")
 
@@ -68,8 +78,11 @@ def parse_args() -> argparse.Namespace:
     prompts = parser.add_mutually_exclusive_group(required=True)
     prompts.add_argument("--prompt")
     prompts.add_argument("--prompt-file", type=Path, help="one prompt a line")
-    parser.add_argument("--height", type=int, default=SHAPES[0]["height"])
-    parser.add_argument("--width", type=int, default=SHAPES[0]["width"])
+    # The first shape that has all that is asked for is taken.
+    parser.add_argument("--height", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--max-sequence-length", type=int)
+    parser.add_argument("--num-images-per-prompt", type=int)
     parser.add_argument(
         "--allow-new-shape",
         action="store_true",
@@ -100,17 +113,15 @@ def fail(message: str) -> NoReturn:
 
 
 def chosen_shape(args: argparse.Namespace) -> dict[str, int]:
-    """Keywords of the pipeline's call for the size that was asked for."""
+    """Keywords of the pipeline's call for the shape that was asked for."""
+    options = {key: getattr(args, key) for key in SHAPES[0]}
+    asked = {key: value for key, value in options.items() if value is not None}
     for shape in SHAPES:
-        if (shape["height"], shape["width"]) == (args.height, args.width):
+        if asked.items() <= shape.items():
             return shape
     if not args.allow_new_shape:
-        declared = ", ".join(f"{shape['height']}x{shape['width']}" for shape in SHAPES)
-        fail(
-            f"{args.height}x{args.width} is not a declared shape ({declared}); "
-            "--allow-new-shape compiles another graph for it"
-        )
-    return {**SHAPES[0], "height": args.height, "width": args.width}
+        fail(f"no declared shape has {asked}: {SHAPES} (or use --allow-new-shape)")
+    return {**SHAPES[0], **asked}
 
 
 def read_prompts(args: argparse.Namespace) -> list[str]:
@@ -125,29 +136,33 @@ def read_prompts(args: argparse.Namespace) -> list[str]:
     return prompts or fail(f"{args.prompt_file} holds no prompt")
 
 
+def source(checkpoint: str) -> dict[str, Any]:
+    """What the plan says of its own checkpoint, and of no other."""
+    return SOURCE if checkpoint == CHECKPOINT else {}
+
+
 def fetch(checkpoint: str) -> None:
     """Download the checkpoint into the cache of the Hugging Face hub."""
     if not Path(checkpoint).is_dir():
-        Flux2KleinPipeline.download(checkpoint, revision="refs/pr/7", variant="fp16", use_safetensors=True)
+        Flux2KleinPipeline.download(checkpoint, **source(checkpoint))
 
 
 def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
     """Load the pipeline and place its components."""
     dtype = getattr(torch, args.dtype)
-    source = SOURCE if args.checkpoint == CHECKPOINT else {}
     # Each rank reads only its own slice of the planned weights.
     transformer = Flux2Transformer2DModel.from_pretrained(
         args.checkpoint,
         subfolder="transformer",
         dtype=dtype,
         parallel_config=TensorParallelConfig(mesh=mesh),
-        **source,
+        **source(args.checkpoint),
     )
     pipe = Flux2KleinPipeline.from_pretrained(
         args.checkpoint,
         transformer=transformer,
         dtype=dtype,
-        **source,
+        **source(args.checkpoint),
     )
     pipe.text_encoder.to(device)
     pipe.vae.to(device)
