@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Mapping
 from functools import cache
@@ -14,7 +15,10 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 @cache
 def _tree(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"not arithmetic over names: {text!r}") from error
 
 
 def names(text: str) -> frozenset[str]:
@@ -30,7 +34,7 @@ def evaluate(text: str, sizes: Mapping[str, Number]) -> int:
         ValueError: the text is no such expression, or its value is no whole number.
     """
     value = _value(_tree(text), sizes)
-    if value != int(value):
+    if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{text!r} is {value}, not a whole number")
     return int(value)
 
