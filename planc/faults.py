@@ -379,7 +379,7 @@ OUT_OF_RANGE = Fault(
     Severity.ERROR,
     """
     What it does
-        Reports a number below its least value, and a list, mapping or text that must not be empty.
+        Reports a number below its least or above its greatest value, and a list, mapping or text that must not be empty.
 
     Why is this bad
         A degree of 0 or a plan without targets has no meaning.

@@ -133,7 +133,12 @@ def build(hint: Any, node: Located, missing: Missing, path: Path = ()) -> Any:
         return tuple(build(get_args(hint)[0], item, missing, (*path, i)) for i, item in enumerate(node.value))
     if origin is not None and issubclass_safe(origin, Mapping):
         item_hint = get_args(hint)[1]
-        return {key: build(item_hint, item, missing, (*path, key)) for key, item in node.value.items()}
+        said = {
+            key: item
+            for key, item in node.value.items()
+            if item.value is not None or type(None) not in get_args(item_hint)
+        }
+        return {key: build(item_hint, item, missing, (*path, key)) for key, item in said.items()}
     if is_dataclass(hint) and isinstance(hint, type):
         return _build_record(hint, node, missing, path)
     return node.plain

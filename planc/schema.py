@@ -15,7 +15,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from planc.located import hints_of, issubclass_safe, key_of
-from planc.spec import KeyPattern, Minimum, NotEmpty, Pattern, PlanFile, Target
+from planc.spec import KeyPattern, Maximum, Minimum, NotEmpty, Pattern, PlanFile, Target
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS: dict[Any, dict[str, Any]] = {
@@ -171,6 +171,8 @@ class _Definitions:
         for note in notes:
             if isinstance(note, Minimum):
                 schema = {**schema, "minimum": note.value}
+            elif isinstance(note, Maximum):
+                schema = {**schema, "maximum": note.value}
             elif isinstance(note, NotEmpty):
                 key = {"string": "minLength", "array": "minItems", "object": "minProperties"}[schema["type"]]
                 schema = {**schema, key: 1}

@@ -93,6 +93,9 @@ def _translate(error: ValidationError, root: Located) -> Iterator[Diagnostic]:
                 f"{where} is {error.instance}, and must be at least {value}",
                 hint=f"write {value} or more",
             )
+        case "maximum":
+            message = f"{where} is {error.instance}, and must be at most {value}"
+            yield OUT_OF_RANGE.at(node.span, message, hint=f"write {value} or less")
         case "minLength" | "minItems" | "minProperties":
             yield OUT_OF_RANGE.at(node.anchor, f"{where} {_LEAST[str(error.validator)]}")
         case _:

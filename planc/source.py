@@ -53,7 +53,7 @@ _AMBIGUOUS = re.compile(
     (?P<boolean> yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF|y|Y|n|N )
     | (?P<sexagesimal> [-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)? )
     | (?P<date> [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\ ].*)? )
-    | (?P<exponent> [-+]?([0-9]+[eE][-+]?[0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)[eE][0-9]+) )
+    | (?P<exponent> [-+]?([0-9]+[eE][-+]?[0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)[eE][0-9]+) | [-+]\.[0-9]+([eE][-+][0-9]+)? )
     | (?P<number> [-+]?(0[0-9_]+|0o[0-7]+|0x[0-9a-fA-F_]+|0b[01_]+|(?=[^_]*_)([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+][0-9]+)?) )
     | (?P<infinite> [-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN) )
     """
@@ -76,12 +76,6 @@ class _Refused(Exception):  # noqa: N818  # it ends the reading, it is no error 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
         self.diagnostic = diagnostic
-
-
-def read(path: str, findings: Findings) -> Document | None:
-    """Read and parse the file at `path`; None, with a finding, where it has no tree."""
-    text = read_text(path, findings)
-    return None if text is None else parse(path, text, findings)
 
 
 def read_text(path: str, findings: Findings) -> str | None:
@@ -148,7 +142,7 @@ def _syntax(path: str, text: str, error: yaml.MarkedYAMLError) -> Diagnostic:
     if "nesting depth" in problem:
         return TOO_DEEP.at(span, f"nested more than {MAX_DEPTH} deep")
     indent = re.match(r"[ \t]*", rows[line])
-    if indent is not None and "\t" in indent[0]:
+    if indent is not None and "\t" in indent[0] and column <= indent.end():
         at = indent[0].index("\t") + 1
         tab = Span(path, line + 1, at, line + 1, at + 1)
         return TAB.at(tab, "a tab in the indentation", label="this is a tab", hint="indent with spaces")

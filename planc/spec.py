@@ -25,6 +25,13 @@ class Minimum:
 
 
 @dataclass(frozen=True, slots=True)
+class Maximum:
+    """The greatest value of a number."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class NotEmpty:
     """A mapping, list or string needs at least one element."""
 
@@ -64,6 +71,8 @@ Dtype = Literal["bfloat16", "float16", "float32"]
 Device = Literal["neuron", "cuda", "xpu", "tpu", "cpu"]
 Mode = Literal["eager", "compiled"]
 Style = Literal["colwise", "rowwise", "packed_colwise", "packed_rowwise", "colwise_gathered"]
+Seed = Annotated[int, Minimum(0), Maximum(2**64 - 1)]
+"""What `torch.Generator.manual_seed` takes (torch 2.13), without the negative ones."""
 Positive = Annotated[int, Minimum(1)]
 CallValue = str | int | float | bool | tuple[Any, ...] | Mapping[str, Any]
 
@@ -271,9 +280,9 @@ class Target(Node):
     """How the processes are started."""
     model: Model
     """Replaces keys of the plan's `model` for this target."""
-    call: Mapping[str, CallValue] = field(default_factory=dict)
+    call: Mapping[str, CallValue | None] = field(default_factory=dict)
     """Replaces keys of the plan's `call` for this target."""
-    seed: Annotated[int, Minimum(0)] = 0
+    seed: Seed = 0
     """Replaces the plan's `seed` for this target."""
     shapes: tuple[Shape, ...] = ()
     """Replaces the plan's `shapes` for this target."""
@@ -287,9 +296,9 @@ class PlanFile(Node):
     """Version of the plan format."""
     model: Model
     """The pipeline, and where its weights come from."""
-    call: Mapping[str, CallValue] = field(default_factory=dict)
+    call: Mapping[str, CallValue | None] = field(default_factory=dict)
     """Keywords of the pipeline's `__call__`; each becomes an option of the scripts."""
-    seed: Annotated[int, Minimum(0)] = 0
+    seed: Seed = 0
     """Seed of a CPU generator, the same on every rank."""
     shapes: tuple[Shape, ...] = ()
     """Static shapes: one compiled graph each."""

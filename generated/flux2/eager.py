@@ -88,8 +88,8 @@ def read_prompts(args: argparse.Namespace) -> list[str]:
         return [args.prompt]
     try:
         lines = args.prompt_file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        fail(f"cannot read {args.prompt_file}: {error.strerror}")
+    except (OSError, UnicodeError) as error:
+        fail(f"cannot read {args.prompt_file}: {error}")
     prompts = [line.strip() for line in lines if line.strip()]
     return prompts or fail(f"{args.prompt_file} holds no prompt")
 

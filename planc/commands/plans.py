@@ -32,10 +32,14 @@ def expand(names: Sequence[str], findings: Findings) -> list[str]:
     paths: list[str] = []
     for name in names:
         folder = Path(name)
-        if not name or not folder.is_dir():
-            paths.append(folder.as_posix() if name else name)
+        try:
+            if not name or not folder.is_dir():
+                paths.append(folder.as_posix() if name else name)
+                continue
+            inside = sorted(path.as_posix() for path in folder.iterdir() if path.suffix in SUFFIXES)
+        except OSError:
+            paths.append(name)  # it may not be entered, or cannot be: reading it says why
             continue
-        inside = sorted(path.as_posix() for path in folder.iterdir() if path.suffix in SUFFIXES)
         if not inside:
             findings.add(UNREADABLE.at(Span(name, 1, 1, 1, 1), f"the folder {name} holds no plan (*.yaml)"))
         paths += inside

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from planc.diagnostics import Diagnostic, Severity, Span
@@ -27,7 +27,8 @@ def wants_colour(stream: TextIO) -> bool:
 def render(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, colour: bool) -> str:
     """All diagnostics, a blank line between them; `texts` maps a path to its file's text."""
     paint = _paint if colour else _plain
-    return "\n\n".join("\n".join(_lines(item, texts.get(item.span.path), paint)) for item in diagnostics)
+    rows = {path: _LINE_BREAK.split(text) for path, text in texts.items()}
+    return "\n\n".join("\n".join(_lines(item, rows.get(item.span.path, []), paint)) for item in diagnostics)
 
 
 def summary(diagnostics: Iterable[Diagnostic]) -> str:
@@ -46,10 +47,9 @@ def _plain(text: str, colour: str) -> str:
     return text
 
 
-def _lines(item: Diagnostic, text: str | None, paint: Paint) -> Iterator[str]:
+def _lines(item: Diagnostic, rows: Sequence[str], paint: Paint) -> Iterator[str]:
     colour = _COLOURS[item.severity]
     yield f"{paint(f'{item.severity.value}[{item.code}]', colour)} {item.name}: {_visible(item.message)}"
-    rows = _LINE_BREAK.split(text) if text is not None else []
     has_excerpt = 0 < item.span.line <= len(rows)
     margin = " " * (len(str(item.span.line)) if has_excerpt else 2)
     yield f"{margin}{paint('-->', _FRAME)} {_visible(str(item.span))}"

@@ -14,9 +14,10 @@ from planc.catalog.card import Card
 
 @pytest.fixture(scope="session")
 def torch() -> Any:
-    """The module torch."""
+    """The module torch, on one thread: more only wait for each other on tensors this small."""
     import torch
 
+    torch.set_num_threads(1)
     return torch
 
 

@@ -97,6 +97,12 @@ def test_no_number(size: float) -> None:
         expression.evaluate("ratio * heads", {**SIZES, "ratio": size})
 
 
+def test_division_by_zero() -> None:
+    """A quotient that has no value is a ValueError too."""
+    with pytest.raises(ValueError):  # as above
+        expression.evaluate("heads // (width - 128)", SIZES)
+
+
 def test_names() -> None:
     """The names of an expression are those that it needs, each once."""
     assert expression.names("(height // 16) * (width // 16) + height") == {"height", "width"}

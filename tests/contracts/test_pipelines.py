@@ -64,11 +64,20 @@ def test_call_keywords(known: Card, name: str, diffusers: Any) -> None:
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
 def test_encode_signature(known: Card, name: str, diffusers: Any) -> None:
-    """The encode method takes the prompt first, and the device and the length by the names that scripts use."""
-    text = facts_of(known, name).text
-    taken = signature(getattr(getattr(diffusers, name), text.encode))
+    """The encode method takes the prompt first, the device and the length by name, and the card's other keywords."""
+    facts = facts_of(known, name)
+    taken = signature(getattr(getattr(diffusers, name), facts.text.encode))
     assert next(iter(taken)) == "prompt"
-    assert {"device", text.length_keyword} <= set(taken)
+    assert {"device", facts.text.length_keyword} <= set(taken)
+    assert set(facts.text.encode_keywords) == set(facts.call) & set(taken) - {"prompt"}
+
+
+@pytest.mark.parametrize(("known", "name"), PIPELINES)
+def test_default_length(known: Card, name: str, diffusers: Any) -> None:
+    """Where nothing is said, the call and the encode method pad prompts to the card's length."""
+    text, pipeline = facts_of(known, name).text, getattr(diffusers, name)
+    for method in (pipeline.__call__, getattr(pipeline, text.encode)):
+        assert signature(method)[text.length_keyword].default == text.default_length
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
@@ -118,10 +127,10 @@ def test_prompts_are_padded(known: Card, name: str, tiny_pipeline: Tiny, torch: 
     lengths = set()
     with torch.no_grad():
         for prompt in ("", "a lighthouse", "a lighthouse at dusk " * 40):
-            embeds = getattr(pipe, text.encode)(prompt, device=pipe.text_encoder.device, max_sequence_length=900)[0]
+            embeds = getattr(pipe, text.encode)(prompt, device=pipe.text_encoder.device, max_sequence_length=400)[0]
             lengths.add(tuple(embeds.shape))
     assert text.pads_to_length is (len(lengths) == 1)
-    assert lengths == {(1, 900, known.facts.tiny.config["joint_attention_dim"])}
+    assert lengths == {(1, 400, known.facts.tiny.config["joint_attention_dim"])}
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)

@@ -10,6 +10,7 @@ import pytest
 
 from planc import pipeline
 from planc.diagnostics import Findings
+from planc.emit import python
 
 Planc = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -74,6 +75,13 @@ def test_the_bytes_are_the_same_everywhere(built: Callable[..., dict[str, bytes]
     assert built("first") == first, "a second build over the first changes nothing"
 
 
+@pytest.fixture
+def ungated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the gate, which has tests of its own and takes most of the time."""
+    monkeypatch.setattr(python, "gate", lambda _, text: text)
+
+
+@pytest.mark.usefixtures("ungated")
 def test_emitting_twice_in_one_process_gives_the_same(write_plan: Callable[..., Path]) -> None:
     """Emission is a pure function: neither an earlier plan nor an earlier emission leaves a trace in the next."""
     path = str(write_plan(PLAN))
@@ -88,6 +96,7 @@ def test_emitting_twice_in_one_process_gives_the_same(write_plan: Callable[..., 
     assert emitted[0] == emitted[2] != emitted[1]
 
 
+@pytest.mark.usefixtures("ungated")
 def test_the_order_of_targets_is_the_plans(write_plan: Callable[..., Path]) -> None:
     """Targets, options and plan entries come in the order in which the plan says them, not sorted."""
     text = PLAN + "  another: {device: cuda, mode: eager}\n  aa: {extends: tp}\n"

@@ -189,7 +189,7 @@ NOT_EMPTY = YAML_TEXT.filter(bool)
 NO_NUL = YAML_TEXT.filter(lambda text: "\0" not in text)
 
 
-@settings(max_examples=100, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=60, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     texts=st.fixed_dictionaries(
         {

@@ -66,7 +66,7 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right) and repr(left) == repr(right)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     value=VALUES,
     indent=st.integers(0, 40),

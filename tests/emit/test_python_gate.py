@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from planc import pipeline
+from planc.diagnostics import Findings
 from planc.emit.python import EmittedCodeError, gate
 from planc.ir import Program
 
@@ -75,12 +76,14 @@ targets:
 """
 
 
-@pytest.fixture
-def script(resolve: Callable[..., Program]) -> str:
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A real generated script: parallel, compiled, with a written-out plan."""
-    text = next(file.text for file in pipeline.emit(resolve(PLAN)) if file.path == "plan/tp.py")
-    assert gate("tp.py", text) == text
-    return text
+    path = tmp_path_factory.mktemp("gate") / "plan.yaml"
+    path.write_text(PLAN)
+    checked = pipeline.check(str(path), {}, Findings())
+    assert checked is not None
+    return next(file.text for file in pipeline.emit(pipeline.resolve(checked)) if file.path == "plan/tp.py")
 
 
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)

@@ -158,6 +158,17 @@ def test_null_takes_back_the_plans_own_keys_for_those_that_extend_too() -> None:
     assert (b.call, c.call) == ({}, {"num_inference_steps": 4})
 
 
+def test_null_takes_back_a_single_keyword() -> None:
+    """A null for one keyword of `call` restores the default of diffusers, as the plan format says of merging."""
+    a, b = targets(
+        "call: {prompt: a dog, guidance_scale: 3.0}\n"
+        "targets:\n"
+        "  a: {device: cuda, mode: eager}\n"
+        "  b: {device: cuda, mode: eager, call: {guidance_scale: null}}\n"
+    ).values()
+    assert (a.call, b.call) == ({"prompt": "a dog", "guidance_scale": 3.0}, {"prompt": "a dog"})
+
+
 def test_extends_follows_a_chain_whatever_the_order() -> None:
     """A target may extend one that stands below it, over any number of steps, the nearest winning."""
     found = targets(

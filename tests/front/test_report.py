@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -137,6 +138,15 @@ def test_several_findings_are_parted_by_a_blank_line(write_plan: WritePlan) -> N
     parts = text.render(findings, texts, colour=False).split("\n\n")
     assert [part.split("\n")[0][:27] for part in parts] == ["error[P011] ambiguous-scala"] * 2
     assert text.summary(findings) == "2 errors"
+
+
+def test_thousands_of_findings_are_rendered_in_a_moment() -> None:
+    """The time to render grows with the findings, not with their square: a large file that is no plan stays usable."""
+    row, count = "some_key: some value\n", 2000
+    items = [FAULT.at(Span("p.yaml", line, 1, line, 9), "message") for line in range(1, count + 1)]
+    before = time.process_time()
+    assert text.render(items, {"p.yaml": row * count}, colour=False).count("^^^^^^^^\n") == count - 1
+    assert time.process_time() - before < 1.5
 
 
 def test_a_finding_without_text_has_no_excerpt() -> None:

@@ -516,7 +516,7 @@ def document_of(data: Any) -> Document:
     return Document("plan.yaml", "", Located.of(data))
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(data=mutations())
 def test_what_the_shape_accepts_loads_and_is_ruled_on_without_raising(data: dict[str, Any]) -> None:
     """Data that passes the shape check never makes the loader or a rule raise, and what passes those resolves."""
@@ -535,7 +535,7 @@ def test_what_the_shape_accepts_loads_and_is_ruled_on_without_raising(data: dict
         lower.lower(plan, lookups)
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(data=mutations())
 def test_the_shape_check_is_as_strict_as_the_schema(data: dict[str, Any]) -> None:
     """What plain JSON Schema refuses is never passed over: no error is lost on its way to a finding."""

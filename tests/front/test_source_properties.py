@@ -19,7 +19,7 @@ from planc.located import Located
 ROOT = Path(__file__).resolve().parents[2]
 PLANS = {name: (ROOT / "plans" / name).read_text(encoding="utf-8") for name in ("flux2.yaml", "flux2-dev.yaml")}
 
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=100, deadline=None, derandomize=True)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 LIKE_A_NUMBER = st.text("0123456789.:_-+eExobinf", min_size=1, max_size=8)
@@ -145,7 +145,7 @@ def test_every_span_points_at_its_key_or_value(
             assert type(node.value)(written) == node.value
 
 
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(
     st.text("0123456789.:_-+eExobinfaINFEX", min_size=1, max_size=7).filter(
         lambda word: not re.search(r":$|^[-?:]$", word)
@@ -180,7 +180,7 @@ FRAGMENTS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(YAML_LIKE | FRAGMENTS | st.text(max_size=60))
 def test_any_text_gives_a_document_or_findings_within_it(text: str) -> None:
     """Reading never raises: there is a document or an error, and every span lies inside the text."""
@@ -281,7 +281,7 @@ def mutations(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(text=mutations())
 def test_a_mutated_plan_is_checked_without_raising(plan_path: Path, text: str) -> None:
     """Whatever is changed in a shipped plan, each finding lies within the file, and what passes resolves."""

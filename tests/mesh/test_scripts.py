@@ -211,17 +211,25 @@ def test_prompt_file(scripts: Path, fork: Callable[..., Finished], tmp_path: Pat
     assert images[0].tobytes() != images[1].tobytes()
 
 
+def refusal(done: Finished) -> str:
+    """The one line with which a script, or the first of its ranks, refuses to start."""
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
 @pytest.mark.parametrize(("target", "ranks"), [("compiled", 0), ("compiled2", 2)])
+@pytest.mark.parametrize("option", ["--height", "--max-sequence-length"])
 def test_undeclared_shape_is_refused(
-    target: str, ranks: int, scripts: Path, fork: Callable[..., Finished], tmp_path: Path
+    option: str, target: str, ranks: int, scripts: Path, fork: Callable[..., Finished], tmp_path: Path
 ) -> None:
     """A compiled script refuses a shape that the plan does not declare, in one message, and saves nothing."""
-    done = fork(scripts / f"{target}.py", "--height", "96", "--output", "x.npy", cwd=tmp_path, ranks=ranks)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"error: 96x{SIZE.width} is not a declared shape ({SIZE.height}x{SIZE.width}); "
-        "--allow-new-shape compiles another graph for it\n"
-    )
+    done = fork(scripts / f"{target}.py", option, "96", "--output", "x.npy", cwd=tmp_path, ranks=ranks)
+    message = refusal(done)
+    assert "96" in message
+    assert str(SIZE.height) in message, "the declared shape is not said"
+    assert "--allow-new-shape" in message
     assert not list(tmp_path.iterdir())
 
 
@@ -237,8 +245,7 @@ def test_undeclared_shape_on_request(make: Make) -> None:
 def test_wrong_number_of_ranks(ranks: int, scripts: Path, fork: Callable[..., Finished], tmp_path: Path) -> None:
     """A script for two ranks says how to start it when it runs without torchrun, or with another number of ranks."""
     done = fork(scripts / "cpu2.py", "--output", "x.npy", cwd=tmp_path, ranks=ranks)
-    assert done.returncode == 1
-    assert done.stderr == "error: start one process a rank: torchrun --standalone --nproc_per_node=2 cpu2.py\n"
+    assert "torchrun --standalone --nproc_per_node=2 cpu2.py" in refusal(done)
     assert not list(tmp_path.iterdir())
 
 
@@ -248,17 +255,17 @@ def test_bad_output_is_refused_first(
 ) -> None:
     """An output that is no image and no array is refused before the checkpoint is looked for."""
     options = ["--output", "x.bmp", "--checkpoint", str(tmp_path / "missing")]
-    done = fork(scripts / f"{target}.py", *options, cwd=tmp_path, ranks=ranks)
-    assert done.returncode == 1
-    assert done.stderr == "error: --output x.bmp must end in one of .png, .jpg, .webp, .npy\n"
+    message = refusal(fork(scripts / f"{target}.py", *options, cwd=tmp_path, ranks=ranks))
+    assert "x.bmp" in message
+    assert ".png, .jpg, .webp, .npy" in message
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\n  \n", "error: prompts.txt holds no prompt\n"),
-        (b"caf\xe9\n", "error: cannot read prompts.txt: "),
-        (None, "error: cannot read prompts.txt: "),
+        (b"\n  \n", "prompts.txt holds no prompt"),
+        (b"caf\xe9\n", "cannot read prompts.txt"),
+        (None, "cannot read prompts.txt"),
     ],
 )
 def test_bad_prompt_file(
@@ -267,7 +274,4 @@ def test_bad_prompt_file(
     """A prompt file that is missing, empty or not UTF-8 is refused in one line."""
     if content is not None:
         (tmp_path / "prompts.txt").write_bytes(content)
-    done = fork(scripts / "single.py", "--prompt-file", "prompts.txt", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith(message)
-    assert done.stderr.count("\n") == 1
+    assert message in refusal(fork(scripts / "single.py", "--prompt-file", "prompts.txt", cwd=tmp_path))

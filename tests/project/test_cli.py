@@ -22,6 +22,7 @@ import planc as package
 from planc import cli, pipeline
 from planc.catalog.lookup import cards
 from planc.diagnostics import Findings
+from planc.emit import python
 
 Planc = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -172,6 +173,7 @@ def test_a_first_plan_is_clean_and_builds(
 ) -> None:
     """`planc init` writes a plan for every checkpoint of the cards that lints without a word and can be emitted."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(python, "gate", lambda _, text: text)
     assert in_process("init", "plans/first-plan.yaml", "--checkpoint", checkpoint) == 0
     assert "planc build plans/first-plan.yaml" in capsys.readouterr().out
     assert in_process("lint", "plans") == 0

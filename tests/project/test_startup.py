@@ -71,7 +71,7 @@ def test_build_loads_no_torch(loaded: Callable[..., set[str]], write_plan: Calla
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--version",), ("--help",), ("rules",), ("explain", "P301"), ("schema",), ("models",), ("run", "--help")],
+    [("--help",), ("explain", "P301"), ("models",), ("run", "--help")],
     ids=" ".join,
 )
 def test_reference_loads_no_torch(arguments: tuple[str, ...], loaded: Callable[..., set[str]]) -> None:

@@ -51,7 +51,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, with_pip=False, symlinks=os.name != "nt")
     constraints = os.environ.get("PIP_CONSTRAINT") or (ROOT / "constraints.txt")
     given = ["--constraint", str(constraints)] if Path(constraints).is_file() else []
-    pip = (sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--quiet")
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--quiet", "--no-compile")
     succeed(*pip, *given, wheel, cwd=folder)
     return folder
 
@@ -129,7 +129,7 @@ def test_it_tells_the_schema_and_the_findings(installed: Run, root: Path) -> Non
 
 def test_it_writes_a_first_plan_that_builds(installed: Run, tmp_path: Path) -> None:
     """With the installed planc alone a first plan is written, linted and built."""
-    for command in (("init", "x.yaml"), ("lint", "x.yaml"), ("build", "x.yaml"), ("build", "--check", "x.yaml")):
+    for command in (("init", "x.yaml"), ("lint", "x.yaml"), ("build", "x.yaml")):
         done = installed(*command)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     assert (tmp_path / "generated/x/manifest.json").exists()
