@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import NoReturn
 
 from planc import __version__
-from planc.commands import USAGE
+from planc.commands import CLEAN, USAGE
 
 VERBS = ("build", "lint", "run", "tiny", "init", "schema", "rules", "explain", "models", "sync")
 """The verbs, each a module of `planc.commands`."""
@@ -83,20 +85,23 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         print("planc: interrupted", file=sys.stderr)
         code = INTERRUPTED
-    except BrokenPipeError:
+    except Exception as error:
+        code = _exit_code(error)
+    sys.exit(code)
+
+
+def _exit_code(error: Exception) -> int:
+    """What an error that no command expects means: a reader that went away, a full disk, or a bug."""
+    if isinstance(error, BrokenPipeError):
         # The reader went away, as `| head` does; keep the interpreter from writing to it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except OSError as error:
-        print(f"planc: {error}", file=sys.stderr)
-        code = USAGE
-    except Exception:
-        import traceback
-
-        traceback.print_exc()
-        print(
-            f"planc {__version__}: this is a bug in planc, not in your plan; please report it with the text above",
-            file=sys.stderr,
-        )
-        code = BUG
-    sys.exit(code)
+        return CLEAN
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO):
+        print(f"planc: cannot print: {error.strerror}", file=sys.stderr)
+        return USAGE
+    traceback.print_exception(error)
+    print(
+        f"planc {__version__}: this is a bug in planc, not in your plan; please report it with the text above",
+        file=sys.stderr,
+    )
+    return BUG

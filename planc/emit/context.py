@@ -99,6 +99,8 @@ class ScriptContext:
     device_type: str
     compile_calls: tuple[str, ...]
     is_warmed_up: bool
+    warm_up_keywords: str
+    """Keywords of a call of one step."""
     warm_up_reason: str
     peak_memory: str
     peak_memory_of: str

@@ -84,6 +84,7 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         device_type=literal(row.name),
         compile_calls=tuple(_compile_call(part) for part in target.compile),
         is_warmed_up=is_static or bool(target.compile) or row.caches_eager,
+        warm_up_keywords=_warm_up_keywords(target),
         warm_up_reason="compile a graph for every declared shape."
         if is_static
         else "the first call compiles; no image should wait for that.",
@@ -216,6 +217,12 @@ def _placement(target: TargetProgram) -> list[str]:
     statements += [f"pipe.{part.name}.enable_tiling()" for part in target.components if part.tiling]
     statements += [f"pipe.{part.name}.enable_slicing()" for part in target.components if part.slicing]
     return statements
+
+
+def _warm_up_keywords(target: TargetProgram) -> str:
+    """One step is enough to compile: another number of steps is no other shape. Given sigmas would be as many steps."""
+    all_steps = ', "sigmas": None' if any(item.name == "sigmas" for item in target.call) else ""
+    return f'{{**warm_request, "num_inference_steps": 1{all_steps}}}'
 
 
 def _encode(target: TargetProgram) -> Encode | None:

@@ -133,7 +133,7 @@ def _put_in_place(changes: Sequence[Change], staged: Sequence[Path | None], stag
                 change.path.unlink()
             else:
                 os.replace(file, change.path)
-    except OSError:
+    except BaseException:
         for path, old in reversed(kept):
             if old is None:
                 path.unlink(missing_ok=True)

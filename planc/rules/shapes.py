@@ -239,12 +239,15 @@ def volatile_cache(case: Case) -> Iterator[Hit]:
             mode: compiled
             cache_dir: /var/lib/neff
     """
-    if case.device is None or not case.device.loses_cache or not case.is_compiled:
+    target = case.target
+    component = next((part.key_span("compile") for part in target.components.values() if part.compile), None)
+    where = target.span("mode") if case.is_compiled else component
+    if case.device is None or not case.device.loses_cache or where is None:
         return
-    folder = case.target.cache_dir
+    folder = target.cache_dir
     if folder is None:
         yield Hit(
-            span=case.target.span("mode"),
+            span=where,
             message="compiled graphs are lost at the next reboot: there is no `cache_dir`",
             hint="name a folder that stays, such as `cache_dir: /var/lib/neff`",
         )
@@ -254,7 +257,7 @@ def volatile_cache(case: Case) -> Iterator[Hit]:
     lost = next((known for known in VOLATILE_FOLDERS if known in parents), None)
     if lost is not None:
         yield Hit(
-            span=case.target.span("cache_dir"),
+            span=target.span("cache_dir"),
             message=f"compiled graphs are lost at the next reboot: `{lost}` is temporary",
             hint="name a folder that stays, such as `/var/lib/neff`",
         )
