@@ -206,7 +206,7 @@ def test_generated_code_passes_mypys_default_rules(tmp_path: Path) -> None:
     copies = sorted(tmp_path.glob("*.py"))
     assert len(copies) == len(SCRIPTS)
     cache = Path(tempfile.gettempdir()) / "planc-mypy-cache"
-    command = [sys.executable, "-m", "mypy", "--config-file", os.devnull, "--cache-dir", cache]
+    command = [sys.executable, "-m", "mypy", "--config-file", os.devnull, "--cache-dir", str(cache)]
     done = subprocess.run([*command, *copies], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

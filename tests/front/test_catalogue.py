@@ -428,7 +428,7 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
             compiled("compile: {dynamic: ⟦P501 true⟧}", "cache_dir: /var/x", device="neuron"),
             "neuron compiles static shapes only; dynamic is true and must be false",
         ),
-        (eager("components: {vae: {compile: {dynamic: ⟦P501 true⟧}}}", device="neuron"), None),
+        (eager("cache_dir: /var/x", "components: {vae: {compile: {dynamic: ⟦P501 true⟧}}}", device="neuron"), None),
         (compiled("compile: {dynamic: true}", head=KLEIN), None),
         (compiled("compile: {dynamic: null}", "cache_dir: /var/x", device="neuron"), None),
     ],
@@ -482,6 +482,7 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
         (eager("components: {vae: {compile: {scope: null}}}"), None),
     ],
     "P505": [
+        (eager("components: {vae: {⟦P505 compile⟧: {scope: full}}}", device="neuron"), None),
         (
             compiled(device="neuron", mode="⟦P505 compiled⟧"),
             "compiled graphs are lost at the next reboot: there is no `cache_dir`",
