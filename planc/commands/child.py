@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import math
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from types import FrameType
 
+POLL_SECONDS = 0.2
+PR_SET_CHILD_SUBREAPER = 36
+"""Linux, <linux/prctl.h>: orphans below this process become its children."""
 GRACE_SECONDS = 35
 """torchrun gives its ranks 30 seconds to stop before it kills them (torch 2.13, --shutdown default)."""
 
@@ -17,37 +24,52 @@ def run_child(command: Sequence[str]) -> int:
     """Run `command`; its exit code, or 128 + the signal that ended it, as a shell says it.
 
     An interrupt or termination is passed on once; where the child does not stop within `GRACE_SECONDS`, or a second
-    interrupt comes, it and all its descendants are killed.
+    one comes, it and all its descendants are killed. Whatever the child leaves behind is killed too.
     """
+    before = set(_descendants(os.getpid()))
+    _adopt_orphans()
     try:
         child = subprocess.Popen(command, start_new_session=True)  # noqa: S603  # an argument list, no shell
     except OSError as error:
         print(f"planc run: cannot start {command[0]}: {error.strerror}", file=sys.stderr)
         return 127
-    stopping = False
+    deadline, stopped_by = math.inf, 0
 
     def forward(number: int, _: FrameType | None) -> None:
-        nonlocal stopping
-        if stopping:
-            _kill_tree(child.pid)
-        stopping = True
+        nonlocal deadline, stopped_by
+        if stopped_by:
+            deadline = 0
+            return
+        deadline, stopped_by = time.monotonic() + GRACE_SECONDS, number
         child.send_signal(number)
 
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    old = {number: signal.signal(number, forward) for number in caught}
+    old = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        while True:
-            try:
-                code = child.wait(timeout=GRACE_SECONDS if stopping else 0.5)
-                break
-            except subprocess.TimeoutExpired:
-                if stopping:
-                    _kill_tree(child.pid)
+        while (code := _poll(child)) is None:
+            if time.monotonic() > deadline:
+                _kill([*_descendants(child.pid), child.pid])
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
-        _kill_session(child.pid)
+        _kill(pid for pid in _descendants(os.getpid()) if pid not in before)
+    if stopped_by and code != 0:
+        # torchrun ends with 1 after a signal; who asked for the end wants to see that.
+        return 128 + stopped_by
     return 128 - code if code < 0 else code
+
+
+def _poll(child: subprocess.Popen[bytes]) -> int | None:
+    """The child's exit code; None where it still runs after a moment."""
+    try:
+        return child.wait(timeout=POLL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what the child leaves behind, where the system can do that: ranks of a killed torchrun."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _descendants(pid: int) -> list[int]:
@@ -63,21 +85,7 @@ def _descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-def _kill_tree(pid: int) -> None:
-    for victim in (*_descendants(pid), pid):
-        _kill(victim)
-
-
-def _kill_session(pid: int) -> None:
-    """End what is left in the child's own process group."""
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
+def _kill(victims: Iterable[int]) -> None:
+    for victim in victims:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(victim, signal.SIGKILL)
