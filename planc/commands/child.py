@@ -16,6 +16,8 @@ from types import FrameType
 POLL_SECONDS = 0.2
 PR_SET_CHILD_SUBREAPER = 36
 """Linux, <linux/prctl.h>: orphans below this process become its children."""
+TORCHRUN_FAILED = 1
+"""torchrun's exit code after a signal too, as after a rank's failure (torch 2.13): then the signal is what to tell."""
 GRACE_SECONDS = 35
 """torchrun gives its ranks 30 seconds to stop before it kills them (torch 2.13, --shutdown default)."""
 
@@ -52,8 +54,7 @@ def run_child(command: Sequence[str]) -> int:
         for number, handler in old.items():
             signal.signal(number, handler)
         _kill(pid for pid in _descendants(os.getpid()) if pid not in before)
-    if stopped_by and code != 0:
-        # torchrun ends with 1 after a signal; who asked for the end wants to see that.
+    if stopped_by and code == TORCHRUN_FAILED:
         return 128 + stopped_by
     return 128 - code if code < 0 else code
 
