@@ -33,7 +33,10 @@ def evaluate(text: str, sizes: Mapping[str, Number]) -> int:
         KeyError: a name is not among `sizes`.
         ValueError: the text is no such expression, or its value is no whole number.
     """
-    value = _value(_tree(text), sizes)
+    try:
+        value = _value(_tree(text), sizes)
+    except ZeroDivisionError as error:
+        raise ValueError(f"{text!r} divides by zero") from error
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{text!r} is {value}, not a whole number")
     return int(value)
