@@ -103,36 +103,27 @@ def start(tmp_path: Path, tiny_klein: Path, mark: str) -> Iterator[Start]:
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Finished]]:
-    """Two runs side by side: a tiny one on two ranks, and one with an option that the script refuses."""
-    arguments = {
-        "tiny": ["--target", "cpu2", "--tiny", "--output", "tiny.png"],
-        "refused": ["--target", "single", "--height", "tall"],
-    }
-    processes = {}
-    for name, said in arguments.items():
-        folder = tmp_path_factory.mktemp(name)
-        (folder / "tmp").mkdir()
-        (folder / "plan.yaml").write_text(PLAN.format(checkpoint="black-forest-labs/FLUX.2-klein-4B"))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "planc", "run", "plan.yaml", *said],
-            cwd=folder,
-            env={**os.environ, "TMPDIR": str(folder / "tmp"), "HF_HUB_OFFLINE": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        processes[name] = (folder, process)
-    done = {}
-    for name, (folder, process) in processes.items():
-        out, err = process.communicate(timeout=250)
-        done[name] = (folder, subprocess.CompletedProcess(process.args, process.returncode, out, err))
-    return done
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
+    """The folder of a tiny run on two ranks, and how it ended."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "tmp").mkdir()
+    (folder / "plan.yaml").write_text(PLAN.format(checkpoint="black-forest-labs/FLUX.2-klein-4B"))
+    options = ["--target", "cpu2", "--tiny", "--output", "tiny.png"]
+    done = subprocess.run(
+        [sys.executable, "-m", "planc", "run", "plan.yaml", *options],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder / "tmp"), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    return folder, done
 
 
-def test_tiny_run_makes_an_image(ended: dict[str, tuple[Path, Finished]]) -> None:
+def test_tiny_run_makes_an_image(tiny_run: tuple[Path, Finished]) -> None:
     """`planc run --tiny` goes from a plan to an image of the tiny size on two ranks, without the checkpoint."""
-    folder, done = ended["tiny"]
+    folder, done = tiny_run
     assert done.returncode == 0, done.stderr
     with Image.open(folder / "tiny.png") as image:
         assert image.size == (SIZE.width, SIZE.height)
@@ -142,10 +133,10 @@ def test_tiny_run_makes_an_image(ended: dict[str, tuple[Path, Finished]]) -> Non
 
 
 def test_tiny_run_makes_the_image_of_one_process(
-    ended: dict[str, tuple[Path, Finished]], fork: Callable[..., Finished], tiny_klein: Path, tmp_path: Path
+    tiny_run: tuple[Path, Finished], fork: Callable[..., Finished], tiny_klein: Path, tmp_path: Path
 ) -> None:
     """The ranks that `planc run --tiny` starts make, to a level of brightness, what one process makes."""
-    folder, _ = ended["tiny"]
+    folder, _ = tiny_run
     script = folder / "generated" / "plan" / "single.py"
     options = ["--checkpoint", tiny_klein, "--dtype", "float32", "--height", SIZE.height, "--width", SIZE.width]
     done = fork(script, *options, "--output", "single.png", cwd=tmp_path)
@@ -155,18 +146,25 @@ def test_tiny_run_makes_the_image_of_one_process(
     assert worst <= 1, f"they differ by up to {worst} of 255"
 
 
-def test_tiny_run_cleans_up(ended: dict[str, tuple[Path, Finished]]) -> None:
+def test_tiny_run_cleans_up(tiny_run: tuple[Path, Finished]) -> None:
     """`planc run --tiny` leaves its scripts and the image, and nothing of the tiny pipeline."""
-    folder, _ = ended["tiny"]
+    folder, _ = tiny_run
     assert sorted(path.name for path in folder.iterdir()) == ["generated", "plan.yaml", "tiny.png", "tmp"]
     assert not list((folder / "tmp").glob("planc-*"))
 
 
-def test_exit_code_of_the_script(ended: dict[str, tuple[Path, Finished]]) -> None:
+def test_exit_code_of_the_script(tmp_path: Path, planc: Callable[..., Finished]) -> None:
     """`planc run` ends with the code of its script, here argparse's for a wrong value."""
-    _, done = ended["refused"]
-    assert "argument --height: invalid int value: 'tall'" in done.stderr
-    assert done.returncode == 2
+    # Empty modules in their place: a script reads its options before it uses torch and diffusers.
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "torch.py").touch()
+    (tmp_path / "site" / "diffusers.py").write_text("Flux2KleinPipeline = None")
+    (tmp_path / "plan.yaml").write_text(PLAN.format(checkpoint="black-forest-labs/FLUX.2-klein-4B"))
+    path = {"PYTHONPATH": f"{tmp_path / 'site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    for option, code in (("tall", 2), ("64", 1)):
+        done = planc("run", "plan.yaml", "--target", "single", "--height", option, "--output", "x.bmp", env=path)
+        assert done.returncode == code, done.stderr
+        assert ("invalid int value: 'tall'" if code == 2 else "x.bmp") in done.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -198,6 +196,26 @@ def test_killed_launcher_leaves_no_rank(start: Start, mark: str) -> None:
     os.kill(int(launcher.split()[0]), signal.SIGKILL)
     assert process.wait(timeout=40) == 128 + signal.SIGKILL
     assert not living(mark)
+
+
+def test_termination_while_the_tiny_pipeline_is_made(tmp_path: Path) -> None:
+    """`planc run --tiny` that is told to stop before its script runs takes its temporary folder along."""
+    for name in ("site", "tmp"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "site" / "torch.py").write_text("import time; time.sleep(60)")
+    (tmp_path / "plan.yaml").write_text(PLAN.format(checkpoint="black-forest-labs/FLUX.2-klein-4B"))
+    path = f"{tmp_path / 'site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "planc", "run", "plan.yaml", "--target", "single", "--tiny"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path / "tmp")},
+        stderr=subprocess.DEVNULL,
+    )
+    with process:
+        until(lambda: any((tmp_path / "tmp").iterdir()), 30, "a temporary folder")
+        process.terminate()
+        assert process.wait(timeout=20) in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 @pytest.mark.slow
