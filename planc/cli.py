@@ -6,10 +6,12 @@ import argparse
 import errno
 import importlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
+from types import FrameType
 from typing import NoReturn
 
 from planc import __version__
@@ -78,6 +80,9 @@ def main() -> NoReturn:
         if isinstance(stream, TextIOWrapper) and not stream.closed:
             # A terminal or file name may not hold what a plan holds: show it escaped, do not fail.
             stream.reconfigure(errors="backslashreplace")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _stop)
     try:
         code = run(sys.argv[1:])
         if sys.stdout is not None:
@@ -88,6 +93,11 @@ def main() -> NoReturn:
     except Exception as error:
         code = _exit_code(error)
     sys.exit(code)
+
+
+def _stop(number: int, _: FrameType | None) -> NoReturn:
+    """End as an exception does, so that temporary folders go and children are stopped."""
+    sys.exit(128 + number)
 
 
 def _exit_code(error: Exception) -> int:

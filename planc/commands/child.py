@@ -30,11 +30,7 @@ def run_child(command: Sequence[str]) -> int:
     """
     before = set(_descendants(os.getpid()))
     _adopt_orphans()
-    try:
-        child = subprocess.Popen(command, start_new_session=True)  # noqa: S603  # an argument list, no shell
-    except OSError as error:
-        print(f"planc run: cannot start {command[0]}: {error.strerror}", file=sys.stderr)
-        return 127
+    child: subprocess.Popen[bytes] | None = None
     deadline, stopped_by = math.inf, 0
 
     def forward(number: int, _: FrameType | None) -> None:
@@ -43,10 +39,18 @@ def run_child(command: Sequence[str]) -> int:
             deadline = 0
             return
         deadline, stopped_by = time.monotonic() + GRACE_SECONDS, number
-        child.send_signal(number)
+        if child is not None:
+            child.send_signal(number)
 
     old = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
+        try:
+            child = subprocess.Popen(command, start_new_session=True)  # noqa: S603  # an argument list, no shell
+        except OSError as error:
+            print(f"planc run: cannot start {command[0]}: {error.strerror}", file=sys.stderr)
+            return 127
+        if stopped_by:
+            child.send_signal(stopped_by)  # it came while the child was being started
         while (code := _poll(child)) is None:
             if time.monotonic() > deadline:
                 _kill([*_descendants(child.pid), child.pid])
