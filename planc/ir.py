@@ -114,13 +114,26 @@ class Component(Record):
 class Text:
     """How the pipeline's prompts are encoded."""
 
-    length_keyword: str
+    length_keyword: str | None
+    """Keyword of the call that takes the padded length."""
     encode: str
+    encode_takes_length: bool
     encode_keywords: tuple[str, ...]
-    embeds: str
-    negative_embeds: str | None
+    encode_constants: tuple[tuple[str, Any], ...]
+    returns: tuple[str, ...]
+    """Keywords of the call that take what the encode method returns."""
+    mask: str | None
+    """Which of them is the padding mask."""
+    negative: str
+    """`none`, `given` or `always`."""
+    image_area: int | None
+    """Pixels that the pipeline resizes an input image to, where the text encoder sees it."""
+    image_size_function: str
+    """Function that gives the sides for that area; empty where there is none."""
     is_encoded_first: bool
-    """Whether the script encodes before the call, since the encoder's place or dtype differs."""
+    """Whether the script encodes before the call: the encoder's place or dtype differs, or the script pads."""
+    is_padded: bool
+    """Whether the script pads the embeddings to the shape's length, as the pipeline does not."""
 
 
 @dataclass(frozen=True, kw_only=True)

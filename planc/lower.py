@@ -57,7 +57,7 @@ def _origins(node: Node, *keys: str) -> dict[str, Span]:
 def _target(case: Case) -> TargetProgram:
     target, pipeline = case.target, case.lookup.pipeline
     assert pipeline is not None, "the rules let an unknown pipeline through"
-    parallel = tuple(_tensor_parallel(case, name) for name in pipeline.denoisers) if target.tensor_parallel else ()
+    parallel = tuple(_tensor_parallel(case, name) for name in case.lookup.denoisers) if target.tensor_parallel else ()
     components = _components(case)
     hardware = target.hardware
     return TargetProgram(
@@ -77,18 +77,8 @@ def _target(case: Case) -> TargetProgram:
         compile=_compiles(case),
         tensor_parallel=parallel,
         components=components,
-        denoisers=pipeline.denoisers,
-        text=Text(
-            length_keyword=pipeline.text.length_keyword,
-            encode=pipeline.text.encode,
-            encode_keywords=pipeline.text.encode_keywords,
-            embeds=pipeline.text.embeds,
-            negative_embeds=pipeline.text.negative_embeds,
-            is_encoded_first=any(
-                part.role == "text_encoder" and (part.on_host or part.dtype != target.model.dtype)
-                for part in components
-            ),
-        ),
+        denoisers=case.lookup.denoisers,
+        text=_text(case, components),
         launch=_launch(case),
         origins=_origins(target, "device", "mode", "seed")
         | ({"instance": hardware.span("instance")} if hardware and hardware.instance else {}),
@@ -108,6 +98,29 @@ def _model(case: Case) -> Model:
         use_safetensors=model.use_safetensors,
         dtype=model.dtype,
         origins=_origins(model, "pipeline", "checkpoint", "revision", "variant", "use_safetensors", "dtype"),
+    )
+
+
+def _text(case: Case, components: tuple[Component, ...]) -> Text:
+    pipeline = case.lookup.pipeline
+    assert pipeline is not None
+    text = pipeline.text
+    is_elsewhere = any(
+        part.role == "text_encoder" and (part.on_host or part.dtype != case.target.model.dtype) for part in components
+    )
+    return Text(
+        length_keyword=text.length_keyword,
+        encode=text.encode,
+        encode_takes_length=text.encode_takes_length,
+        encode_keywords=text.encode_keywords,
+        encode_constants=tuple(text.encode_constants.items()),
+        returns=text.returns,
+        mask=text.mask,
+        negative=text.negative,
+        image_area=text.image.area if text.image else None,
+        image_size_function=text.image.size_function if text.image else "",
+        is_encoded_first=is_elsewhere or case.pads_text,
+        is_padded=case.pads_text,
     )
 
 
@@ -133,7 +146,7 @@ def _shapes(case: Case) -> tuple[Shape, ...]:
 def _compiles(case: Case) -> tuple[Compile, ...]:
     pipeline = case.lookup.pipeline
     assert pipeline is not None
-    denoisers = [(name, "forward", case.compile) for name in pipeline.denoisers if case.is_compiled]
+    denoisers = [(name, "forward", case.compile) for name in case.lookup.denoisers if case.is_compiled]
     others = [
         (name, pipeline.components[name].entry, part.compile)
         for name, part in case.target.components.items()

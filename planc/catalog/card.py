@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from planc.catalog import expression
@@ -20,7 +21,7 @@ from planc.located import Located, build
 FOLDER = Path(__file__).parent / "cards"
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
 
-CallKind = Literal["text", "integer", "number", "flag", "integers", "numbers"]
+CallKind = Literal["text", "integer", "number", "flag", "integers", "numbers", "image"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,33 +39,53 @@ class PipelineComponent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EncodedImage:
+    """How a pipeline sizes an input image before its text encoder sees it."""
+
+    area: int
+    """Pixels that the image is resized to, about."""
+    size_function: str
+    """Function of diffusers, module and name, that gives width and height for an area and an aspect ratio."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Text:
     """How a pipeline turns prompts into embeddings."""
 
-    length_keyword: str
-    """Keyword of `__call__` and of the encode method that gives the padded length."""
+    length_keyword: str | None = None
+    """Keyword of `__call__` that gives the padded length, where it takes one."""
     default_length: int
     """The length where nothing else is said, in tokens."""
     pads_to_length: bool
     """Whether every prompt is padded to that length, so that the text's shape is fixed."""
     encode: str
-    """Method that returns the embeddings first."""
-    encode_keywords: tuple[str, ...]
-    """Other keywords of `__call__` that it passes on to the encode method."""
-    embeds: str
-    """Keyword of `__call__` that takes the embeddings in place of the prompt."""
-    negative_embeds: str | None = None
-    """Keyword that takes the embeddings of the negative prompt, where the pipeline runs one."""
+    """Method that returns the embeddings."""
+    encode_takes_length: bool = True
+    """Whether that method takes the length keyword too."""
+    encode_keywords: tuple[str, ...] = ()
+    """Other keywords of `__call__` that are passed on to the encode method."""
+    encode_constants: Mapping[str, Any] = field(default_factory=dict)
+    """Further keywords of the encode method, with the value that makes it encode one prompt and nothing else."""
+    returns: tuple[str, ...]
+    """Keywords of `__call__` that take what the encode method returns, in its order; the negative prompt's are called the same behind `negative_`."""
+    mask: str | None = None
+    """Which of them is the padding mask, where there is one. A pipeline that pads drops a mask that hides nothing."""
+    negative: Literal["none", "given", "always"]
+    """When the pipeline runs a negative prompt: never, where one is given, or an empty one where none is."""
+    image: EncodedImage | None = None
+    """How an input image is sized, where the text encoder sees it too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The size that a pipeline makes where nothing else is said."""
+    """A size that a pipeline makes."""
 
     height: int
     """Pixels."""
     width: int
     """Pixels."""
+    num_frames: int | None = None
+    """Frames of a video."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +93,25 @@ class Pipeline:
     """A diffusers pipeline that runs the card's class."""
 
     denoisers: tuple[str, ...]
-    """Components of the card's class: what parallelism and compilation apply to."""
+    """Components of the card's class: what parallelism and compilation apply to. A checkpoint may have others."""
     components: Mapping[str, PipelineComponent]
     """The other components."""
     call: Mapping[str, CallKind]
     """Keywords of `__call__` that a plan may say, and what kind of value each takes."""
+    required: tuple[str, ...] = ()
+    """Those without which the call cannot run, beside the prompt."""
+    batch_keyword: str = "num_images_per_prompt"
+    """Keyword of `__call__` that says how many are made for a prompt."""
+    output: Literal["images", "frames"] = "images"
+    """Attribute of what the call returns."""
+    fps: int | None = None
+    """Frames a second that the model's videos are meant for."""
     text: Text
     """How prompts become embeddings."""
     default_size: Size
     """The size that the pipeline makes where nothing else is said."""
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """How height, width and frames become tokens, where it differs from the card's."""
     source: str
     """Where these facts were seen."""
 
@@ -103,6 +134,12 @@ class Checkpoint:
 
     pipeline: str
     """Class of its pipeline."""
+    denoisers: tuple[str, ...] = ()
+    """Its denoisers, where they are not all that the pipeline can have."""
+    pipeline_config: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the pipeline's own config (`model_index.json`) that change what it runs."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Those of the card's `numbers` that differ."""
     config: Mapping[str, Any]
     """Config of its denoisers: every number that the class takes."""
     parameters: int
@@ -121,6 +158,8 @@ class Input:
     """One expression for each dim."""
     when: str | None = None
     """Config flag without which the input is not passed."""
+    is_mask: bool = False
+    """Whether it hides padding from the attention."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +171,7 @@ class Tiny:
     vae: Mapping[str, Any]
     """Config of the VAE."""
     size: Size
-    """A size of image for it."""
+    """A size of image or video for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +182,12 @@ class Facts:
     """Class of the transformer."""
     output: Literal["image", "video"]
     """What the pipelines make."""
-    size_multiple: int
-    """Height and width must be multiples of this, in pixels."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Numbers beside the denoiser's config, such as what the VAE divides sizes by."""
+    size_multiple: str | int
+    """Height and width must be multiples of this, in pixels; over the config, symbols and numbers."""
+    frame_multiple: str | int | None = None
+    """Frames must be one more than a multiple of this."""
     size_source: str
     """Where the multiple was seen."""
     heads: str
@@ -155,6 +198,12 @@ class Facts:
     """How height, width and frames become tokens."""
     inputs: Mapping[str, Input]
     """The forward's tensors."""
+    modules: Mapping[str, Mapping[str, Input]] = field(default_factory=dict)
+    """Tensors that go into modules, by argument, or come out of them, by index, as a context-parallel plan names them; `out` is a module's only output."""
+    context_parallel_refused: Mapping[str, str] = field(default_factory=dict)
+    """Kinds of context parallelism (`ring`, `ulysses`) that the class gets wrong, and why, with the source."""
+    whole_linears: Mapping[str, str] = field(default_factory=dict)
+    """Linears that none of the styles may cut, and why: a norm over all heads reads their output, for example."""
     pipelines: Mapping[str, Pipeline]
     """Pipelines that run the class."""
     checkpoints: Mapping[str, Checkpoint]
@@ -196,6 +245,22 @@ class PlanEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SplitEntry:
+    """One tensor of a context-parallel plan: split over the ranks, or gathered from them."""
+
+    module: str
+    """Module path; empty for the model itself."""
+    tensor: str | None
+    """Name of the argument or, all digits, index of the output that is split; None: the module's output is gathered."""
+    dim: int
+    """Dim along which it is split or gathered."""
+    expected_dims: int | None = None
+    """Number of dims that the tensor must have, else it is left whole."""
+    split_output: bool = False
+    """Whether an output of the module is split, not an argument."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Inventory:
     """The half of a card that is read from diffusers."""
 
@@ -205,8 +270,8 @@ class Inventory:
     """Every `nn.ModuleList`: its path, and how long it is, over the config."""
     tp_plan: tuple[PlanEntry, ...]
     """The class's own `_tp_plan`; empty where it has none."""
-    has_cp_plan: bool
-    """Whether the class has a `_cp_plan`."""
+    cp_plan: tuple[SplitEntry, ...] = ()
+    """The class's own `_cp_plan`; empty where it has none."""
     repeated_blocks: tuple[str, ...] = field(default=())
     """The class's `_repeated_blocks`."""
 
@@ -229,16 +294,30 @@ class Card:
         texts = [self.facts.heads, *self.facts.symbols.values(), *self.inventory.module_lists.values()]
         for linear in self.inventory.linears:
             texts += [linear.count, linear.in_features, linear.out_features]
-        return frozenset().union(*map(expression.names, texts)) - set(self.facts.symbols)
+        named = frozenset().union(*map(expression.names, texts))
+        return named - set(self.facts.symbols) - set(self.facts.numbers)
 
 
-def sizes(facts: Facts, config: Mapping[str, Any]) -> dict[str, Number]:
-    """The numbers of `config` and the card's symbols over them.
+def numbers(config: Mapping[str, Any]) -> dict[str, Number]:
+    """The numbers of a config; those of a list are called by their index, `patch_size_0`."""
+    known: dict[str, Number] = {}
+    for key, item in config.items():
+        if isinstance(item, int | float):
+            known[key] = item
+        elif isinstance(item, list | tuple):
+            known |= {f"{key}_{index}": part for index, part in enumerate(item) if isinstance(part, int | float)}
+    return known
+
+
+def sizes(
+    facts: Facts, config: Mapping[str, Any], others: Mapping[str, int] = MappingProxyType({})
+) -> dict[str, Number]:
+    """The numbers of `config`, those beside it (`others` win), and the card's symbols over them.
 
     Raises:
         KeyError: the config lacks a number that a symbol needs.
     """
-    known: dict[str, Number] = {key: item for key, item in config.items() if isinstance(item, int | float)}
+    known: dict[str, Number] = {**facts.numbers, **others, **numbers(config)}
     for symbol, text in facts.symbols.items():
         known[symbol] = expression.evaluate(text, known)
     return known

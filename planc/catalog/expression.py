@@ -5,12 +5,19 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 Number = int | float
 
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+_OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+}
+_FUNCTIONS: Mapping[str, Callable[[Number], Number]] = {"round": round, "sqrt": math.sqrt}
 
 
 @cache
@@ -23,7 +30,9 @@ def _tree(text: str) -> ast.expr:
 
 def names(text: str) -> frozenset[str]:
     """The names that the expression needs."""
-    return frozenset(node.id for node in ast.walk(_tree(text)) if isinstance(node, ast.Name))
+    return frozenset(
+        node.id for node in ast.walk(_tree(text)) if isinstance(node, ast.Name) and node.id not in _FUNCTIONS
+    )
 
 
 def evaluate(text: str, sizes: Mapping[str, Number]) -> int:
@@ -50,4 +59,8 @@ def _value(node: ast.expr, sizes: Mapping[str, Number]) -> Number:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         result: Number = _OPERATORS[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
         return result
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1 and not node.keywords:
+        function = _FUNCTIONS.get(node.func.id)
+        if function is not None:
+            return function(_value(node.args[0], sizes))
     raise ValueError(f"not arithmetic over names: {ast.unparse(node)!r}")

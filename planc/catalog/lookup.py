@@ -33,6 +33,8 @@ class Lookup:
     """The denoiser's config numbers and the card's symbols over them."""
     unknown: str = ""
     """Why the config numbers are not known."""
+    denoisers: tuple[str, ...] = ()
+    """Components of the card's class that this checkpoint has."""
 
     @property
     def pipeline(self) -> Pipeline | None:
@@ -58,13 +60,14 @@ def lookup(checkpoint: str, pipeline: str | None) -> Lookup:
     for item in cards():
         if (released := item.facts.checkpoints.get(checkpoint)) is not None:
             name = pipeline or released.pipeline
-            matches = name in item.facts.pipelines
+            known = item if name in item.facts.pipelines else pipelines().get(name)
             return Lookup(
-                card=item if matches else pipelines().get(name),
+                card=known,
                 pipeline_name=name,
                 found_pipeline=released.pipeline,
                 checkpoint=released,
-                sizes=card.sizes(item.facts, released.config),
+                sizes=card.sizes(item.facts, released.config, released.numbers),
+                denoisers=released.denoisers or _denoisers(known, name, None),
             )
     folder = Path(checkpoint)
     index = _json(folder / "model_index.json")
@@ -80,6 +83,19 @@ def lookup(checkpoint: str, pipeline: str | None) -> Lookup:
         checkpoint=None,
         sizes=sizes,
         unknown=unknown,
+        denoisers=_denoisers(known, wanted, index),
+    )
+
+
+def _denoisers(item: Card | None, pipeline: str | None, index: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The pipeline's denoisers, without those that a folder's `model_index.json` says are not there."""
+    if item is None or pipeline is None or pipeline not in item.facts.pipelines:
+        return ()
+    listed = index or {}
+    return tuple(
+        name
+        for name in item.facts.pipelines[pipeline].denoisers
+        if not (isinstance(said := listed.get(name), list) and said[:1] == [None])
     )
 
 
@@ -89,10 +105,12 @@ def _folder_sizes(folder: Path, item: Card, pipeline: str) -> tuple[dict[str, Nu
     config = _json(path)
     if config is None:
         return None, f"no card knows it, and there is no {path} to read"
-    lacking = sorted(item.known_config - set(config))
-    if lacking:
-        return None, f"{path} lacks {', '.join(lacking)}"
-    odd = sorted(key for key in item.known_config if not _is_like(config[key], item.facts.tiny.config[key]))
+    numbers, usual = card.numbers(config), card.numbers(item.facts.tiny.config)
+    lacking = sorted(item.known_config - set(numbers))
+    unnamed = [key for key in lacking if key.rstrip("0123456789").rstrip("_") not in config and key not in config]
+    if unnamed:
+        return None, f"{path} lacks {', '.join(unnamed)}"
+    odd = lacking or sorted(key for key in item.known_config if not _is_like(numbers[key], usual[key]))
     if odd:
         return None, f"{path} holds no usable {', '.join(odd)}"
     try:

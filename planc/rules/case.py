@@ -71,6 +71,22 @@ class Case:
         """The denoisers' config numbers, where they are known."""
         return self.lookup.sizes
 
+    def number(self, text: str | int) -> int | None:
+        """The value of one of the card's expressions over the config; None where the config is not known."""
+        if isinstance(text, int):
+            return text
+        return None if self.lookup.sizes is None else expression.evaluate(text, self.lookup.sizes)
+
+    @property
+    def pads_text(self) -> bool:
+        """Whether the script must pad the text: a shape says how long it is, and the pipeline does not pad."""
+        pipeline = self.lookup.pipeline
+        return (
+            pipeline is not None
+            and not pipeline.text.pads_to_length
+            and any(shape.text_tokens is not None for shape in self.target.shapes)
+        )
+
     @cached_property
     def compile(self) -> Compile:
         """How the denoisers are compiled, defaults filled in."""

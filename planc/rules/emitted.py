@@ -166,7 +166,7 @@ def _not_emitted_tensor_parallel(case: Case) -> Iterator[Hit]:
 
 
 def _not_emitted_components(case: Case) -> Iterator[Hit]:
-    denoisers = case.lookup.pipeline.denoisers if case.lookup.pipeline else ()
+    denoisers = case.lookup.denoisers
     for name, component in case.target.components.items():
         if name in denoisers:
             yield Hit(

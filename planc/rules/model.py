@@ -227,7 +227,7 @@ def unknown_component(case: Case) -> Iterator[Hit]:
     pipeline = case.lookup.pipeline
     if pipeline is None:
         return
-    known = [*pipeline.denoisers, *(name for name, part in pipeline.components.items() if part.entry != "none")]
+    known = [*case.lookup.denoisers, *(name for name, part in pipeline.components.items() if part.entry != "none")]
     for name in case.target.components:
         if name not in known:
             near = suggest(name, known)

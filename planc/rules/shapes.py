@@ -145,9 +145,9 @@ def misaligned_size(case: Case) -> Iterator[Hit]:
         targets:
           eager: {device: cuda, mode: eager}
     """
-    if case.card is None:
+    multiple = case.number(case.card.facts.size_multiple) if case.card else None
+    if case.card is None or multiple is None:
         return
-    multiple = case.card.facts.size_multiple
     for shape in case.target.shapes:
         for side, pixels in (("height", shape.height), ("width", shape.width)):
             if pixels % multiple:

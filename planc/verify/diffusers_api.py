@@ -27,9 +27,21 @@ def repeated_blocks(model_class: Any) -> Sequence[str]:
     return tuple(getattr(model_class, "_repeated_blocks", None) or ())
 
 
-def has_cp_plan(model_class: Any) -> bool:
-    """Whether the class has a context-parallel plan of its own."""
-    return getattr(model_class, "_cp_plan", None) is not None
+def cp_plan(model_class: Any) -> list[dict[str, Any]]:
+    """The class's own context-parallel plan, an object a tensor; empty where it has none."""
+    entries: list[dict[str, Any]] = []
+    for module, tensors in (getattr(model_class, "_cp_plan", None) or {}).items():
+        if not isinstance(tensors, dict):
+            entries.append(_split_entry(module, None, tensors.gather_dim, tensors))
+            continue
+        for tensor, how in tensors.items():
+            entries.append(_split_entry(module, str(tensor), how.split_dim, how))
+            entries[-1]["split_output"] = how.split_output
+    return entries
+
+
+def _split_entry(module: str, tensor: str | None, dim: int, how: Any) -> dict[str, Any]:
+    return {"module": module, "tensor": tensor, "dim": dim, "expected_dims": how.expected_dims}
 
 
 def tp_plan(model_class: Any) -> dict[str, tuple[str, list[int] | None]]:

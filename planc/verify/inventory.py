@@ -47,7 +47,7 @@ def generate(class_name: str) -> dict[str, Any]:
         "tp_plan": [
             {"pattern": pattern, "style": style, "blocks": blocks} for pattern, (style, blocks) in plan.items()
         ],
-        "has_cp_plan": diffusers_api.has_cp_plan(model_class),
+        "cp_plan": diffusers_api.cp_plan(model_class),
         "repeated_blocks": list(diffusers_api.repeated_blocks(model_class)),
     }
 
