@@ -14,6 +14,9 @@ from planc.diagnostics import Span
 
 Origins = Mapping[str, Span]
 
+MESH_AXES = ("ring", "ulysses", "tp")
+"""Axes of a device mesh, outermost first: ranks that share a layer's weights are neighbours, as they talk most."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
@@ -42,8 +45,9 @@ class Argument(Record):
 
     name: str
     kind: str
-    """`text`, `integer`, `number`, `flag`, `integers` or `numbers`."""
+    """`text`, `integer`, `number`, `flag`, `integers`, `numbers` or `image`."""
     value: Any
+    """None: the plan says none, and the option must be given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +56,10 @@ class Shape(Record):
 
     height: int
     width: int
+    num_frames: int | None
+    """Frames of a video; None: the model makes images."""
     text_tokens: int
-    """Length that every prompt is padded to."""
+    """Length that every prompt is padded to, or cut to."""
     batch: int
 
 
@@ -96,6 +102,44 @@ class TensorParallel(Record):
     """Bytes of planned weights that each rank holds; None: the config is not known."""
     whole_bytes: int | None
     """Bytes of the denoiser that every rank holds whole; None: the number of parameters is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitEntry:
+    """One tensor of a context-parallel plan: split over the ranks, or gathered from them."""
+
+    module: str
+    """Module path; empty for the denoiser itself."""
+    tensor: str | int | None
+    """Name of the argument or index of the output that is split; None: the module's output is gathered."""
+    dim: int
+    expected_dims: int | None
+    split_output: bool
+    origin: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextParallel(Record):
+    """One denoiser's sequence over the mesh axes `ring` and `ulysses`."""
+
+    component: str
+    ring_degree: int
+    ulysses_degree: int
+    convert_to_fp32: bool
+    rotate_method: str
+    ulysses_anything: bool
+    ring_anything: bool
+    is_class_plan: bool
+    """Whether the entries are the class's own, so that the script need not give them."""
+    entries: tuple[SplitEntry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduler(Record):
+    """A scheduler that takes the place of the checkpoint's."""
+
+    class_: str
+    config: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +206,18 @@ class TargetProgram(Record):
     shapes: tuple[Shape, ...]
     shapes_are_declared: bool
     compile: tuple[Compile, ...]
+    mesh: tuple[tuple[str, int], ...]
+    """Axes of the device mesh, outermost first, each with its degree; empty for a single process."""
     tensor_parallel: tuple[TensorParallel, ...]
+    context_parallel: tuple[ContextParallel, ...]
+    attention_backend: str | None
+    scheduler: Scheduler | None
+    output: str
+    """Attribute of what the call returns: `images` or `frames`."""
+    fps: int | None
+    """Frames a second of a video."""
+    batch_keyword: str
+    """Keyword of the call that says how many are made for a prompt."""
     components: tuple[Component, ...]
     denoisers: tuple[str, ...]
     text: Text
@@ -172,6 +227,21 @@ class TargetProgram(Record):
     def is_parallel(self) -> bool:
         """Whether the script is started by torchrun, one process a rank."""
         return self.launch.world_size > 1
+
+    @property
+    def is_static(self) -> bool:
+        """Whether each declared shape is a compiled graph, and another shape another graph."""
+        return any(part.component in self.denoisers and not part.dynamic for part in self.compile)
+
+    @property
+    def fits_image(self) -> bool:
+        """Whether an input image is cut to the shape's proportions, as its size decides how many tokens it becomes."""
+        return self.opens_image and (self.is_static or bool(self.context_parallel))
+
+    @property
+    def opens_image(self) -> bool:
+        """Whether the call takes an image."""
+        return any(item.kind == "image" for item in self.call)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from planc.catalog import card as cards
@@ -11,14 +12,18 @@ from planc.catalog.devices import DEVICES
 from planc.catalog.lookup import Lookup
 from planc.diagnostics import Span
 from planc.ir import (
+    MESH_AXES,
     Argument,
     Compile,
     Component,
+    ContextParallel,
     Launch,
     Model,
     Program,
+    Scheduler,
     Shape,
     ShardEntry,
+    SplitEntry,
     TargetProgram,
     TensorParallel,
     Text,
@@ -57,7 +62,7 @@ def _origins(node: Node, *keys: str) -> dict[str, Span]:
 def _target(case: Case) -> TargetProgram:
     target, pipeline = case.target, case.lookup.pipeline
     assert pipeline is not None, "the rules let an unknown pipeline through"
-    parallel = tuple(_tensor_parallel(case, name) for name in case.lookup.denoisers) if target.tensor_parallel else ()
+    denoisers = case.lookup.denoisers
     components = _components(case)
     hardware = target.hardware
     return TargetProgram(
@@ -67,22 +72,51 @@ def _target(case: Case) -> TargetProgram:
         mode=target.mode,
         instance=hardware.instance if hardware else None,
         model=_model(case),
-        call=tuple(
-            Argument(name=name, kind=pipeline.call[name], value=value, origins={"value": target.span("call", name)})
-            for name, value in target.call.items()
-        ),
+        call=_call(case),
         seed=target.seed,
         shapes=_shapes(case),
         shapes_are_declared=bool(target.shapes),
         compile=_compiles(case),
-        tensor_parallel=parallel,
+        mesh=_mesh(target),
+        tensor_parallel=tuple(_tensor_parallel(case, name) for name in denoisers) if target.tensor_parallel else (),
+        context_parallel=tuple(_context_parallel(case, name) for name in denoisers) if target.context_parallel else (),
+        attention_backend=target.attention_backend,
+        scheduler=_scheduler(target),
+        output=pipeline.output,
+        fps=pipeline.fps,
+        batch_keyword=pipeline.batch_keyword,
         components=components,
-        denoisers=case.lookup.denoisers,
+        denoisers=denoisers,
         text=_text(case, components),
         launch=_launch(case),
-        origins=_origins(target, "device", "mode", "seed")
+        origins=_origins(target, "device", "mode", "seed", "attention_backend")
         | ({"instance": hardware.span("instance")} if hardware and hardware.instance else {}),
     )
+
+
+def _call(case: Case) -> tuple[Argument, ...]:
+    """The plan's keywords, and those that the pipeline needs and the plan leaves to the script's options."""
+    target, pipeline = case.target, case.lookup.pipeline
+    assert pipeline is not None
+    said = [
+        Argument(name=name, kind=pipeline.call[name], value=value, origins={"value": target.span("call", name)})
+        for name, value in target.call.items()
+    ]
+    open_ones = [
+        Argument(name=name, kind=pipeline.call[name], value=None)
+        for name in pipeline.required
+        if name not in target.call
+    ]
+    return (*said, *open_ones)
+
+
+def _mesh(target: Target) -> tuple[tuple[str, int], ...]:
+    degrees: dict[str, int] = {}
+    if (context := target.context_parallel) is not None:
+        degrees |= {"ring": context.ring_degree, "ulysses": context.ulysses_degree}
+    if target.tensor_parallel is not None:
+        degrees["tp"] = target.tensor_parallel.degree
+    return tuple((axis, degrees[axis]) for axis in MESH_AXES if axis in degrees)
 
 
 def _model(case: Case) -> Model:
@@ -130,14 +164,16 @@ def _shapes(case: Case) -> tuple[Shape, ...]:
     length = pipeline.text.default_length
     if not case.target.shapes:
         size = pipeline.default_size
-        return (Shape(height=size.height, width=size.width, text_tokens=length, batch=1),)
+        frames = size.num_frames
+        return (Shape(height=size.height, width=size.width, num_frames=frames, text_tokens=length, batch=1),)
     return tuple(
         Shape(
             height=shape.height,
             width=shape.width,
+            num_frames=shape.num_frames or pipeline.default_size.num_frames,
             text_tokens=shape.text_tokens or length,
             batch=shape.batch,
-            origins=_origins(shape, "height", "width", "text_tokens", "batch"),
+            origins=_origins(shape, "height", "width", "num_frames", "text_tokens", "batch"),
         )
         for shape in case.target.shapes
     )
@@ -194,6 +230,38 @@ def _tensor_parallel(case: Case, component: str) -> TensorParallel:
     )
 
 
+def _context_parallel(case: Case, component: str) -> ContextParallel:
+    parallel, card = case.target.context_parallel, case.card
+    assert parallel is not None
+    assert card is not None
+    options = ("ring_degree", "ulysses_degree", "convert_to_fp32", "rotate_method", "ulysses_anything", "ring_anything")
+    entries = tuple(
+        SplitEntry(
+            module=split.plan.module,
+            tensor=int(tensor) if (tensor := split.plan.tensor) is not None and tensor.isdigit() else tensor,
+            dim=split.plan.dim,
+            expected_dims=split.plan.expected_dims,
+            split_output=split.plan.split_output,
+            origin=split.span,
+        )
+        for split in case.splits
+    )
+    return ContextParallel(
+        component=component,
+        **{key: getattr(parallel, key) for key in options},
+        is_class_plan=tuple(split.plan for split in case.splits) == card.inventory.cp_plan,
+        entries=entries,
+        origins=_origins(parallel, *options) | {"is_class_plan": parallel.span("plan")},
+    )
+
+
+def _scheduler(target: Target) -> Scheduler | None:
+    said = target.scheduler
+    if said is None:
+        return None
+    return Scheduler(class_=said.class_, config=tuple(said.config.items()), origins={"class_": said.span("class")})
+
+
 def _components(case: Case) -> tuple[Component, ...]:
     pipeline = case.lookup.pipeline
     assert pipeline is not None
@@ -224,10 +292,10 @@ def _launch(case: Case) -> Launch:
     row = DEVICES[target.device]
     if target.hardware is not None and target.hardware.lnc is not None:
         env.setdefault(row.lnc_variable, str(target.hardware.lnc))
-    if target.cache_dir is not None:
+    if target.cache_dir is not None and row.cache_variable:
         env.setdefault(row.cache_variable, target.cache_dir)
     return Launch(
-        world_size=target.tensor_parallel.degree if target.tensor_parallel else 1,
+        world_size=math.prod(degree for _, degree in _mesh(target)),
         timeout=said.timeout,
         env=tuple(sorted(env.items())),
         origins=_env_origin(target) | _origins(said, "timeout", "env"),

@@ -141,20 +141,29 @@ def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
     return pipe
 
 
+def encode(
+    pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
+) -> dict[str, Any]:
+    """The embeddings of a prompt, under the keywords that take them."""
+    # The text encoder runs where it is; only the embeddings travel.
+    device, dtype = pipe.transformer.device, getattr(torch, args.dtype)
+    with torch.no_grad():
+        encoded = pipe.encode_prompt(
+            prompt,
+            device=pipe.text_encoder.device,
+            max_sequence_length=shape["max_sequence_length"],
+        )
+    return {
+        "prompt_embeds": encoded[0].to(device, dtype),
+    }
+
+
 def request(
     pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
 ) -> dict[str, Any]:
     """Keywords of the pipeline's call for one prompt."""
-    # Encode where the text encoder is; only the embeddings travel.
-    device, dtype = pipe.transformer.device, getattr(torch, args.dtype)
-    padded = {
-        "device": pipe.text_encoder.device,
-        "max_sequence_length": shape["max_sequence_length"],
-    }
-    with torch.no_grad():
-        embeds = pipe.encode_prompt(prompt, **padded)[0].to(device, dtype)
     return {
-        "prompt_embeds": embeds,
+        **encode(pipe, prompt, shape, args),
         "num_inference_steps": args.num_inference_steps,
         "guidance_scale": args.guidance_scale,
         **shape,

@@ -250,7 +250,7 @@ class SplitEntry:
 
     module: str
     """Module path; empty for the model itself."""
-    tensor: str | None
+    tensor: str | None = None
     """Name of the argument or, all digits, index of the output that is split; None: the module's output is gathered."""
     dim: int
     """Dim along which it is split or gathered."""

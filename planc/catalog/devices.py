@@ -1,6 +1,6 @@
 """One row of facts a device: what a script writes for it. No other module branches on a device's name.
 
-Never run on its hardware by planc's own tests: neuron and cuda. cpu is what the tests run.
+Never run on its hardware by planc's own tests: all but cpu.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Device:
     compile_backend: str
     """Backend of `torch.compile`."""
     cache_variable: str
-    """Environment variable that names the folder of compiled graphs."""
+    """Environment variable that names the folder of compiled graphs; empty where none is known."""
     lnc_variable: str
     """Environment variable of the physical cores a logical core; empty where there is no such thing."""
     caches_eager: bool
@@ -46,6 +46,8 @@ class Device:
     """Whether diffusers' parallel code must be told that this device may form a mesh."""
     refuses_dynamic: bool
     """Whether compiling with `dynamic=True` is refused."""
+    refuses_mode: bool
+    """Whether the compile backend takes no mode and no options."""
     loses_cache: bool
     """Whether the default folder of compiled graphs is temporary, and a compile too dear to repeat after a reboot."""
     source: str
@@ -77,6 +79,7 @@ _ROWS = (
         peak_memory_of="host",
         needs_host_mesh_patches=False,
         refuses_dynamic=True,
+        refuses_mode=True,
         loses_cache=True,
         source="diffusers PR #13289 and #13718; awsdocs-neuron torch/compile/reference-torch-compile (2026-10-14)",
     ),
@@ -97,8 +100,53 @@ _ROWS = (
         peak_memory_of="GPU",
         needs_host_mesh_patches=False,
         refuses_dynamic=False,
+        refuses_mode=False,
         loses_cache=False,
         source="diffusers docs, training/distributed_inference (58eb52c08); torch 2.13 torch.cuda",
+    ),
+    Device(
+        name="xpu",
+        unit="XPU",
+        backend="xccl",
+        compile_backend="inductor",
+        cache_variable="TORCHINDUCTOR_CACHE_DIR",
+        lnc_variable="",
+        caches_eager=False,
+        autoload_module="",
+        device='torch.device("xpu")',
+        rank_device='torch.device("xpu", int(os.environ["LOCAL_RANK"]))',
+        rank_setup="torch.xpu.set_device(device)",
+        synchronize="torch.xpu.synchronize()",
+        peak_memory="torch.xpu.max_memory_allocated()",
+        peak_memory_of="XPU",
+        needs_host_mesh_patches=False,
+        refuses_dynamic=False,
+        refuses_mode=False,
+        loses_cache=False,
+        source="torch 2.13 torch.xpu and torch.distributed (xccl is the backend for xpu)",
+    ),
+    Device(
+        name="tpu",
+        unit="TPU chip",
+        backend="tpu_dist",
+        compile_backend="tpu",
+        # No variable of TorchTPU's compilation cache was seen documented.
+        cache_variable="",
+        lnc_variable="",
+        caches_eager=False,
+        autoload_module="torch_tpu",
+        device='torch.device("tpu")',
+        rank_device='torch.device("tpu")',
+        rank_setup="",
+        synchronize="torch.tpu.synchronize()" + _UNDECLARED,
+        # TorchTPU's memory queries are private: the host's peak is what is printed.
+        peak_memory=_HOST_PEAK,
+        peak_memory_of="host",
+        needs_host_mesh_patches=False,
+        refuses_dynamic=True,
+        refuses_mode=True,
+        loses_cache=False,
+        source="diffusers PR #14039 and hooks/tensor_parallel.py 0.42.1; google-pytorch/torch_tpu (2026) for tpu_dist and torch.tpu; tritonbench PR #1148: dynamic=False, no mode, no options",
     ),
     Device(
         name="cpu",
@@ -117,6 +165,7 @@ _ROWS = (
         peak_memory_of="host",
         needs_host_mesh_patches=True,
         refuses_dynamic=False,
+        refuses_mode=False,
         loses_cache=False,
         source="run here with torch 2.13.0 and diffusers 0.42.1",
     ),

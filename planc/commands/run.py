@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             return USAGE
         options = ["--checkpoint", folder, "--dtype", "float32"]
         options += ["--height", str(made.size.height), "--width", str(made.size.width)]
-        if any(part.component in target.denoisers and not part.dynamic for part in target.compile):
+        if target.is_static:
             options.append("--allow-new-shape")
         print(
             f"running {script} on a tiny pipeline of {made.parameters:,} random parameters", file=sys.stderr, flush=True

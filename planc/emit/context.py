@@ -6,16 +6,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """An option of the script that sets a keyword of the pipeline's call."""
-
-    name: str
-    keyword: str
-    statement: str
-    """The call that adds it to the parser."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
     """A constant of a generated module."""
 
@@ -34,16 +24,43 @@ class Denoiser:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """A denoiser whose sequence is shared out, or whose attention backend is set."""
+
+    name: str
+    is_sharded: bool
+    """Whether its weights are shared out too."""
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyword:
+    """A keyword of the call, and the text of its value."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Encode:
     """How prompts are encoded before the call."""
 
-    method: str
-    length_keyword: str
     denoiser: str
-    options: tuple[Option, ...]
-    """Options of the script that the encode method takes."""
+    call: str
+    """The call of the encode method."""
+    returns: tuple[Keyword, ...]
+    is_padded: bool
+    length: str
+    """Expression: the length to pad to."""
     embeds: str
+    mask: str
+    """Keywords of the embeddings and of their mask."""
+    image: str
+    """Expression: the image that is encoded with the prompt."""
+    image_size: str
+    """Call that gives the sides of the image that the text encoder sees; empty where it sees none."""
     negative: str
+    """Expression: the negative prompt; empty where none is run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +88,29 @@ class ScriptContext:
     """Ranks; 0 for a plain script."""
     is_static: bool
     shapes: str
-    tp_plans: tuple[Constant, ...]
+    plans: tuple[Constant, ...]
+    """Parallel plans that are not the class's own."""
     prompt: str
-    options: tuple[Option, ...]
+    options: tuple[str, ...]
+    """Statements that add an option for each keyword of the call."""
+    call_keywords: tuple[Keyword, ...]
+    """Keywords of the pipeline's call beside the prompt and the shape."""
+    spread_shape: str
+    """What passes the shape on to the call."""
+    images: tuple[str, ...]
+    """Options that name an image to open."""
+    fits_image: bool
+    """Whether the input image is cut to the shape's proportions, since its size decides how many tokens it becomes."""
+    makes_video: bool
+    kind: str
+    """`image` or `video`."""
+    made: str
+    """What the script makes: `images` or `videos`."""
+    save_arguments: str
+    fps: int
+    file_types: str
+    results: str
+    """Attribute of what the call returns."""
     seed: str
     dtype: str
     output: str
@@ -82,6 +119,13 @@ class ScriptContext:
     transformer: str
     download: str
     mesh_parameter: str
+    mesh: str
+    """The call that makes the device mesh."""
+    tp_mesh: str
+    """Expression: the mesh axis of tensor parallelism."""
+    sequences: tuple[Sequence, ...]
+    scheduler: str
+    """Statement that sets another scheduler; empty where the checkpoint's serves."""
     denoisers: tuple[Denoiser, ...]
     pipeline_dtype: str
     placement: tuple[str, ...]
@@ -96,7 +140,6 @@ class ScriptContext:
     init_process_group: str
     device: str
     rank_setup: str
-    device_type: str
     compile_calls: tuple[str, ...]
     is_warmed_up: bool
     warm_up_keywords: str
@@ -120,9 +163,12 @@ class LaunchContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlansContext:
-    """The variables of `templates/tp_plan.py.j2`."""
+    """The variables of `templates/plans.py.j2`."""
 
-    plan_file: str
+    title: str
+    doc: str
+    name: str
+    """Name of the dictionary."""
     imports: str
     constants: tuple[Constant, ...]
     plans: str

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from planc.catalog.devices import DEVICES
 from planc.emit import python
-from planc.emit.context import Constant, LaunchContext, PlansContext
-from planc.emit.literal import Name, literal
+from planc.emit.context import LaunchContext
+from planc.emit.plans import plan_modules
 from planc.emit.render import render
-from planc.emit.script import packed_names, plan_literal, script_context
-from planc.ir import Program, TargetProgram, TensorParallel
+from planc.emit.script import script_context
+from planc.ir import Program, TargetProgram
 from planc.resources import digest
 
 MANIFEST = "manifest.json"
@@ -35,10 +35,9 @@ def emit(program: Program) -> tuple[GeneratedFile, ...]:
     files = []
     for target in program.targets:
         files += _target_files(program, target)
-    plans = {target.name: target.tensor_parallel for target in program.targets if target.tensor_parallel}
-    if plans:
-        path = f"{program.folder}/tp_plan.py"
-        files.append(GeneratedFile(path, python.gate(path, render("tp_plan.py.j2", _plans_context(program, plans)))))
+    for module, context in plan_modules(program).items():
+        path = f"{program.folder}/{module}.py"
+        files.append(GeneratedFile(path, python.gate(path, render("plans.py.j2", context))))
     files.append(GeneratedFile(f"{program.folder}/{MANIFEST}", _manifest(program, files)))
     return tuple(files)
 
@@ -58,24 +57,6 @@ def _target_files(program: Program, target: TargetProgram) -> list[GeneratedFile
         )
         files.append(GeneratedFile(f"{program.folder}/{target.module}.sh", render("launch.sh.j2", launch), True))
     return files
-
-
-def _plans_context(program: Program, plans: dict[str, tuple[TensorParallel, ...]]) -> PlansContext:
-    """Equal plans share one constant, named after the first target that has it."""
-    constants: dict[str, str] = {}
-    names: dict[str, dict[str, Name]] = {}
-    for target, parts in plans.items():
-        for part in parts:
-            value = literal(plan_literal(part), is_exploded=True)
-            name = constants.setdefault(value, f"PLAN_{target}_{part.component}".replace("-", "_").upper())
-            names.setdefault(target, {})[part.component] = Name(name)
-    packed = packed_names(tuple(part for parts in plans.values() for part in parts))
-    return PlansContext(
-        plan_file=program.file_name,
-        imports=f"from diffusers.hooks.tensor_parallel import {', '.join(packed)}" if packed else "",
-        constants=tuple(Constant(name=name, value=value) for value, name in constants.items()),
-        plans=literal(names, is_exploded=True),
-    )
 
 
 def _manifest(program: Program, files: list[GeneratedFile]) -> str:

@@ -24,6 +24,7 @@ class Call:
 
     name: str
     arguments: tuple[Any, ...] = ()
+    keywords: tuple[tuple[str, Any], ...] = ()
 
 
 def columns(text: str) -> int:
@@ -94,7 +95,8 @@ def _flat(value: Any) -> str:
     if isinstance(value, Name):
         return value.name
     if isinstance(value, Call):
-        return f"{value.name}({', '.join(map(_flat, value.arguments))})"
+        keywords = (f"{key}={_flat(item)}" for key, item in value.keywords)
+        return f"{value.name}({', '.join([*map(_flat, value.arguments), *keywords])})"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flat(key)}: {_flat(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import keyword
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 from planc.catalog.devices import DEVICES, Device
-from planc.emit.context import Constant, Denoiser, Encode, Option, ScriptContext
-from planc.emit.literal import WIDTH, Call, Name, assignment, call, literal
-from planc.ir import Argument, Compile, Program, TargetProgram, TensorParallel
+from planc.emit import parallel, plans
+from planc.emit.call import call_keywords, option, shape, shape_option, spread_shape
+from planc.emit.context import Constant, Denoiser, ScriptContext
+from planc.emit.encode import encode_context, image_size_import
+from planc.emit.literal import WIDTH, Name, assignment, call, literal
+from planc.ir import Compile, Program, TargetProgram
 
-_TYPES = {"text": "str", "integer": "int", "number": "float", "integers": "int", "numbers": "float"}
-_STYLES = {"packed_colwise": "PackedColwiseParallel", "packed_rowwise": "PackedRowwiseParallel"}
-"""diffusers' classes of the packed styles; the plain ones are strings. diffusers 0.42.1, hooks/tensor_parallel.py."""
+_FILE_TYPES = {"images": (".png", ".jpg", ".webp", ".npy"), "frames": (".mp4", ".gif", ".npy")}
+"""Endings of what a script can write, the default first."""
 
 
 def script_context(program: Program, target: TargetProgram) -> ScriptContext:
@@ -21,9 +25,9 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
     world_size = target.launch.world_size if target.is_parallel else 0
     torchrun = f"torchrun --standalone --nproc_per_node={world_size} {target.module}.py"
     command = torchrun if target.is_parallel else f"python {target.module}.py"
-    written_out = tuple(part for part in target.tensor_parallel if not part.is_class_plan)
     source = _source(target)
-    is_static = any(part.component in target.denoisers and not part.dynamic for part in target.compile)
+    is_static = target.is_static
+    makes_video, file_types = target.output == "frames", _FILE_TYPES[target.output]
     return ScriptContext(
         title=_title(target, row),
         target=target.name,
@@ -36,21 +40,30 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
             call("os.environ.setdefault", [literal(name), literal(value)], indent=0)
             for name, value in target.launch.env
         ),
-        imports=_imports(target, row, written_out),
+        imports=_imports(target, row),
         autoload_module=row.autoload_module,
         checkpoint=assignment("CHECKPOINT", target.model.checkpoint),
         source=assignment("SOURCE: dict[str, Any]", source) if source else "",
         world_size=world_size,
         is_static=is_static,
-        shapes=literal([_shape(target, index) for index in range(len(target.shapes))], is_exploded=True),
-        tp_plans=tuple(
-            Constant(name=_plan_name(part), value=literal(plan_literal(part), is_exploded=True)) for part in written_out
-        ),
+        shapes=literal([shape(target, index) for index in range(len(target.shapes))], is_exploded=True),
+        plans=tuple(_plans(target)),
         prompt=next((literal(item.value, indent=8) for item in target.call if item.name == "prompt"), ""),
-        options=tuple(_option(item) for item in target.call if item.name != "prompt"),
+        options=tuple(option(item) for item in target.call if item.name != "prompt"),
+        call_keywords=tuple(call_keywords(target)),
+        spread_shape=spread_shape(target),
+        images=tuple(item.name for item in target.call if item.kind == "image"),
+        fits_image=target.fits_image,
+        makes_video=makes_video,
+        kind="video" if makes_video else "image",
+        made="videos" if makes_video else "images",
+        save_arguments=", args.fps" if makes_video else "",
+        fps=target.fps or 0,
+        file_types=literal(file_types),
+        results=target.output,
         seed=call("parser.add_argument", ['"--seed"', "type=int", f"default={literal(target.seed)}"], indent=4),
         dtype=literal(target.model.dtype),
-        output=call("default=Path", [literal(f"{program.name}-{target.name}.png")], indent=8),
+        output=call("default=Path", [literal(f"{program.name}-{target.name}{file_types[0]}")], indent=8),
         patches_host_mesh=target.is_parallel and row.needs_host_mesh_patches,
         pipeline=target.model.pipeline,
         transformer=target.model.transformer,
@@ -60,20 +73,24 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
             indent=8,
         ),
         mesh_parameter=", mesh: DeviceMesh" if target.is_parallel else "",
+        mesh=parallel.mesh_call(target) if target.is_parallel else "",
+        tp_mesh=parallel.tp_mesh(target),
+        sequences=parallel.sequences(target),
+        scheduler=_scheduler(target),
         denoisers=tuple(
             Denoiser(
                 name=part.component,
                 subfolder=literal(part.component),
-                tp_plan="" if part.is_class_plan else _plan_name(part),
+                tp_plan="" if part.is_class_plan else plans.constant_name(part),
             )
             for part in target.tensor_parallel
         ),
         pipeline_dtype=_pipeline_dtype(target),
         placement=tuple(_placement(target)),
         casts_decode=any(part.role == "vae" and part.dtype != target.model.dtype for part in target.components),
-        encode=_encode(target),
+        encode=encode_context(target),
         spread_source="**source(args.checkpoint)" if source else "",
-        shape_options=tuple(_shape_option(keyword) for keyword in _shape(target, 0)),
+        shape_options=tuple(shape_option(key) for key in shape(target, 0)),
         pipe_parameter="pipe: Any, " if target.text.is_encoded_first else "",
         pipe_argument="pipe, " if target.text.is_encoded_first else "",
         synchronize=row.synchronize,
@@ -81,7 +98,6 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         init_process_group=_init_process_group(target, row),
         device=row.rank_device if target.is_parallel else row.device,
         rank_setup=row.rank_setup if target.is_parallel else "",
-        device_type=literal(row.name),
         compile_calls=tuple(_compile_call(part) for part in target.compile),
         is_warmed_up=is_static or bool(target.compile) or row.caches_eager,
         warm_up_keywords=_warm_up_keywords(target),
@@ -95,8 +111,8 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
 
 def _title(target: TargetProgram, row: Device) -> str:
     how = [f"{target.model.pipeline} on {target.launch.world_size} {row.unit}{'s' if target.is_parallel else ''}"]
-    if target.is_parallel:
-        how.append("tensor parallel")
+    how += ["tensor parallel"] if target.tensor_parallel else []
+    how += ["context parallel"] if target.context_parallel else []
     how.append(target.mode)
     return ", ".join(how).replace("processs", "processes") + "."
 
@@ -127,6 +143,7 @@ def _stdlib_imports(target: TargetProgram, row: Device) -> tuple[str, ...]:
     plain = [f"import {module}" for module in (*modules, "sys", "time")]
     wanted = [
         *(["from datetime import timedelta"] if target.is_parallel else []),
+        *(["from importlib.util import find_spec"] if target.output == "frames" else []),
         "from itertools import pairwise",
         "from pathlib import Path",
         "from statistics import median",
@@ -135,70 +152,49 @@ def _stdlib_imports(target: TargetProgram, row: Device) -> tuple[str, ...]:
     return tuple(plain + wanted)
 
 
-def _imports(target: TargetProgram, row: Device, written_out: tuple[TensorParallel, ...]) -> tuple[str, ...]:
+def _imports(target: TargetProgram, row: Device) -> tuple[str, ...]:
+    """Third-party imports, in the order of the modules."""
+    written_out = [part for part in target.tensor_parallel if not part.is_class_plan]
+    splits = [part for part in target.context_parallel if not part.is_class_plan]
     from_diffusers = [target.model.pipeline]
-    if target.tensor_parallel:
-        from_diffusers += [target.model.transformer, "TensorParallelConfig"]
+    from_diffusers += [target.model.transformer, "TensorParallelConfig"] if target.tensor_parallel else []
+    from_diffusers += ["ContextParallelConfig"] if target.context_parallel else []
+    from_diffusers += [target.scheduler.class_] if target.scheduler else []
     lines = ["import numpy as np", "import torch"]
-    if target.is_parallel:
-        lines.append("import torch.distributed as dist")
-    lines.append(_from("diffusers", from_diffusers))
+    lines += ["import torch.distributed as dist"] if target.is_parallel else []
+    lines.append(plans.import_from("diffusers", from_diffusers))
     if target.is_parallel and row.needs_host_mesh_patches:
         lines.append("from diffusers.hooks import tensor_parallel")
-    if packed := packed_names(written_out):
-        lines.append(_from("diffusers.hooks.tensor_parallel", packed))
+    if names := plans.tp_names(written_out):
+        lines.append(plans.import_from(plans.TP_MODULE, names))
+    if names := plans.cp_names(splits):
+        lines.append(plans.import_from(plans.CP_MODULE, names))
+    lines += [line] if (line := image_size_import(target)) else []
+    lines += ["from diffusers.utils import export_to_gif, export_to_video"] if target.output == "frames" else []
+    lines += ["from diffusers.utils import logging as diffusers_logging"] if target.is_parallel else []
+    lines.append("from PIL import Image, ImageOps" if target.fits_image else "from PIL import Image")
     if target.is_parallel:
-        lines.append("from diffusers.utils import logging as diffusers_logging")
-    lines.append("from PIL import Image")
-    if target.is_parallel:
-        lines.append("from torch.distributed.device_mesh import DeviceMesh")
-        lines.append("from transformers.utils import logging as transformers_logging")
+        names = ["DeviceMesh", *(["init_device_mesh"] if len(target.mesh) > 1 else [])]
+        lines.append(plans.import_from("torch.distributed.device_mesh", names))
+    lines += ["from torch.nn.functional import pad"] if target.text.is_padded else []
+    lines += ["from transformers.utils import logging as transformers_logging"] if target.is_parallel else []
     return tuple(lines)
 
 
-def _from(module: str, names: list[str]) -> str:
-    flat = f"from {module} import {', '.join(sorted(names))}"
-    if len(flat) <= WIDTH:
-        return flat
-    return "\n".join([f"from {module} import (", *(f"    {name}," for name in sorted(names)), ")"])
+def _plans(target: TargetProgram) -> Iterator[Constant]:
+    """Plans that are not the class's own stand in the script."""
+    for part in target.tensor_parallel:
+        if not part.is_class_plan:
+            yield Constant(name=plans.constant_name(part), value=literal(plans.tp_literal(part), is_exploded=True))
+    for split in target.context_parallel:
+        if not split.is_class_plan:
+            yield Constant(name=plans.constant_name(split), value=literal(plans.cp_literal(split), is_exploded=True))
 
 
 def _source(target: TargetProgram) -> dict[str, Any]:
     model = target.model
     said = {"revision": model.revision, "variant": model.variant, "use_safetensors": model.use_safetensors}
     return {key: value for key, value in said.items() if value is not None}
-
-
-def _shape(target: TargetProgram, index: int) -> dict[str, int]:
-    shape = target.shapes[index]
-    keywords = {"height": shape.height, "width": shape.width, target.text.length_keyword: shape.text_tokens}
-    if any(other.batch != 1 for other in target.shapes):
-        keywords["num_images_per_prompt"] = shape.batch
-    return keywords
-
-
-def _flag(keyword: str) -> str:
-    return literal("--" + keyword.replace("_", "-"))
-
-
-def _shape_option(keyword: str) -> str:
-    return call("parser.add_argument", [_flag(keyword), "type=int"], indent=4)
-
-
-def _option(item: Argument) -> Option:
-    arguments = []
-    if item.kind == "flag":
-        arguments.append("action=argparse.BooleanOptionalAction")
-    else:
-        arguments.append(f"type={_TYPES[item.kind]}")
-    if item.kind in ("integers", "numbers"):
-        arguments.append('nargs="+"')
-    arguments.append(f"default={literal(item.value, indent=8, before=len('default='))}")
-    return Option(
-        name=item.name,
-        keyword=literal(item.name),
-        statement=call("parser.add_argument", [_flag(item.name), *arguments], indent=4),
-    )
 
 
 def _pipeline_dtype(target: TargetProgram) -> str:
@@ -225,18 +221,19 @@ def _warm_up_keywords(target: TargetProgram) -> str:
     return f'{{**warm_request, "num_inference_steps": 1{all_steps}}}'
 
 
-def _encode(target: TargetProgram) -> Encode | None:
-    text = target.text
-    if not text.is_encoded_first:
-        return None
-    return Encode(
-        method=text.encode,
-        length_keyword=literal(text.length_keyword),
-        denoiser=target.denoisers[0],
-        options=tuple(_option(item) for item in target.call if item.name in text.encode_keywords),
-        embeds=literal(text.embeds),
-        negative="" if text.negative_embeds is None else literal(text.negative_embeds),
-    )
+def _scheduler(target: TargetProgram) -> str:
+    if target.scheduler is None:
+        return ""
+    arguments = ["pipe.scheduler.config"]
+    odd: dict[str, Any] = {}
+    for key, value in target.scheduler.config:
+        if key.isidentifier() and not keyword.iskeyword(key):
+            arguments.append(f"{key}={literal(value, indent=8, before=len(key) + 1)}")
+        else:
+            odd[key] = value
+    if odd:
+        arguments.append(f"**{literal(odd, indent=8, before=2)}")
+    return call(f"pipe.scheduler = {target.scheduler.class_}.from_config", arguments, indent=4)
 
 
 def _init_process_group(target: TargetProgram, row: Device) -> str:
@@ -261,24 +258,3 @@ def _compile_call(part: Compile) -> str:
     if part.options:
         arguments.append(f"options={literal(dict(part.options), indent=8, before=len('options='))}")
     return call(head, [*first, *arguments], indent=4)
-
-
-def plan_literal(part: TensorParallel) -> dict[str, Any]:
-    """The plan as diffusers takes it: pattern to style."""
-    plan: dict[str, Any] = {}
-    for entry in part.entries:
-        if entry.style in _STYLES:
-            blocks = () if entry.blocks is None else (list(entry.blocks),)
-            plan[entry.pattern] = Call(_STYLES[entry.style], blocks)
-        else:
-            plan[entry.pattern] = entry.style
-    return plan
-
-
-def packed_names(parts: tuple[TensorParallel, ...]) -> list[str]:
-    """The packed styles' classes that the plans use."""
-    return sorted({_STYLES[entry.style] for part in parts for entry in part.entries if entry.style in _STYLES})
-
-
-def _plan_name(part: TensorParallel) -> str:
-    return f"{part.component.upper()}_TP_PLAN"

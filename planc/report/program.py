@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from planc.diagnostics import Span
-from planc.ir import Program, Record, ShardEntry, TargetProgram
+from planc.ir import Program, Record, ShardEntry, SplitEntry, TargetProgram
 
 _COLUMN = 64
 
@@ -31,7 +31,7 @@ def _fields(record: Any, depth: int) -> Iterator[str]:
         if hasattr(value, "__dataclass_fields__"):
             yield f"{'  ' * depth}{item.name}:"
             yield from _fields(value, depth + 1)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Record | ShardEntry):
+        elif isinstance(value, tuple) and value and isinstance(value[0], Record | ShardEntry | SplitEntry):
             yield f"{'  ' * depth}{item.name}:"
             for part in value:
                 yield from _part(part, depth + 1)
@@ -41,8 +41,9 @@ def _fields(record: Any, depth: int) -> Iterator[str]:
 
 _SAID = frozenset(
     """
-    device mode seed pipeline checkpoint revision variant use_safetensors dtype value height width text_tokens batch
-    scope backend fullgraph dynamic options degree on_host tiling slicing timeout env instance
+    device mode seed pipeline checkpoint revision variant use_safetensors dtype value height width num_frames text_tokens batch
+    scope backend fullgraph dynamic options degree on_host tiling slicing timeout env instance ring_degree ulysses_degree
+    convert_to_fp32 rotate_method attention_backend ulysses_anything ring_anything
     """.split()
 )
 """Fields that a plan can say: where no line did, they hold a default. The others follow from the model card."""
@@ -52,6 +53,13 @@ def _part(part: Any, depth: int) -> Iterator[str]:
     if isinstance(part, ShardEntry):
         style = part.style if part.blocks is None else f"{part.style} {list(part.blocks)}"
         yield _line(f"{'  ' * depth}- {part.pattern}: {style}", part.origin, False)
+        return
+    if isinstance(part, SplitEntry):
+        what = "output" if part.tensor is None else f"output {part.tensor}" if part.split_output else part.tensor
+        how = "gather" if part.tensor is None else "split"
+        dims = "" if part.expected_dims is None else f" of {part.expected_dims}"
+        place = f"{part.module}: " if part.module else ""
+        yield _line(f"{'  ' * depth}- {place}{how} {what} along dim {part.dim}{dims}", part.origin, False)
         return
     first, *rest = _fields(part, depth + 1)
     yield "  " * depth + "- " + first.lstrip()

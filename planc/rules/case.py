@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from planc.catalog import expression
-from planc.catalog.card import Card, PlanEntry
+from planc.catalog.card import Card, PlanEntry, SplitEntry
 from planc.catalog.devices import DEVICES, Device
 from planc.catalog.expression import Number
 from planc.catalog.lookup import Lookup
 from planc.diagnostics import Diagnostic, Fault, Severity, Span
-from planc.spec import Compile, PackedStyle, Target
+from planc.spec import Compile, ContextParallelTensor, PackedStyle, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,14 @@ class Entry:
     plan: PlanEntry
     span: Span
     style_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """An entry of a target's context-parallel plan, and where it was said."""
+
+    plan: SplitEntry
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,37 @@ class Case:
             Entry(_plan_entry(pattern, style), parallel.key_span("plan", pattern), parallel.span("plan", pattern))
             for pattern, style in parallel.plan.items()
         )
+
+    @cached_property
+    def splits(self) -> tuple[Split, ...]:
+        """The target's context-parallel plan, tensor by tensor; the class's own where it says so."""
+        parallel = self.target.context_parallel
+        if parallel is None or self.card is None:
+            return ()
+        if isinstance(parallel.plan, str):
+            own = self.card.inventory.cp_plan if parallel.plan == "class" else ()
+            return tuple(Split(entry, parallel.span("plan")) for entry in own)
+        splits: list[Split] = []
+        for module, said in parallel.plan.items():
+            if isinstance(said, ContextParallelTensor):
+                splits.append(Split(_split_entry(module, None, said), parallel.key_span("plan", module)))
+                continue
+            splits += [
+                Split(_split_entry(module, name, tensor), parallel.key_span("plan", module, name))
+                for name, tensor in said.items()
+            ]
+        return tuple(splits)
+
+
+def _split_entry(module: str, tensor: str | None, said: ContextParallelTensor) -> SplitEntry:
+    dim = said.gather_dim if tensor is None else said.split_dim
+    return SplitEntry(
+        module=module,
+        tensor=tensor,
+        dim=0 if dim is None else dim,
+        expected_dims=said.expected_dims,
+        split_output=said.split_output,
+    )
 
 
 def _plan_entry(pattern: str, style: str | PackedStyle) -> PlanEntry:

@@ -124,9 +124,6 @@ def not_emitted(case: Case) -> Iterator[Hit]:
             message=f"planc cannot write scripts for `device: {target.device}` yet",
             hint=f"devices it writes for: {', '.join(DEVICES)}",
         )
-    for key in ("context_parallel", "attention_backend", "scheduler"):
-        if target.says(key):
-            yield _refused(target.key_span(key), key)
     if target.launch is not None and target.launch.nnodes > 1:
         yield Hit(
             span=target.launch.span("nnodes"),

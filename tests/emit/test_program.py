@@ -84,6 +84,7 @@ plan.tp:
   shapes:
     - height: 1024                                                # plan.yaml:10:14
       width: 768                                                  # plan.yaml:10:27
+      num_frames: null                                            # default
       text_tokens: 512                                            # plan.yaml:10:45
       batch: 1                                                    # default
   shapes_are_declared: true
@@ -96,6 +97,7 @@ plan.tp:
       dynamic: false                                              # default
       mode: null                                                  # default
       options: [["triton.cudagraphs", true]]                      # plan.yaml:22:39
+  mesh: [["tp", 2]]
   tensor_parallel:
     - component: "transformer"
       degree: 2                                                   # plan.yaml:25:15
@@ -104,6 +106,12 @@ plan.tp:
         - x_embedder: colwise                                     # plan.yaml:27:21
       sharded_bytes: 393216
       whole_bytes: 7750302720
+  context_parallel: []
+  attention_backend: null                                         # default
+  scheduler: null
+  output: "images"
+  fps: null
+  batch_keyword: "num_images_per_prompt"
   components:
     - name: "text_encoder"
       role: "text_encoder"
@@ -121,10 +129,16 @@ plan.tp:
   text:
     length_keyword: "max_sequence_length"
     encode: "encode_prompt"
+    encode_takes_length: true
     encode_keywords: ["text_encoder_out_layers"]
-    embeds: "prompt_embeds"
-    negative_embeds: "negative_prompt_embeds"
+    encode_constants: []
+    returns: ["prompt_embeds"]
+    mask: null
+    negative: "always"
+    image_area: null
+    image_size_function: ""
     is_encoded_first: false
+    is_padded: false
   launch:
     world_size: 2
     timeout: 60                                                   # plan.yaml:28:23
@@ -146,7 +160,7 @@ def test_the_shortest_plan_has_every_default(resolve: Resolve) -> None:
         dtype="bfloat16",
     )
     assert (target.instance, target.call, target.seed) == (None, (), 0)
-    assert target.shapes == (ir.Shape(height=1024, width=1024, text_tokens=512, batch=1),)
+    assert target.shapes == (ir.Shape(height=1024, width=1024, num_frames=None, text_tokens=512, batch=1),)
     assert not target.shapes_are_declared
     assert (target.compile, target.tensor_parallel, target.is_parallel) == ((), (), False)
     assert target.components == tuple(

@@ -15,7 +15,7 @@ from planc.emit import context, render
 
 RECORDS: dict[str, type] = {
     "script.py.j2": context.ScriptContext,
-    "tp_plan.py.j2": context.PlansContext,
+    "plans.py.j2": context.PlansContext,
     "launch.sh.j2": context.LaunchContext,
     "plan.yaml.j2": context.PlanContext,
 }

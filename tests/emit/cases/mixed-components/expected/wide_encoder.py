@@ -101,22 +101,31 @@ def load(args: argparse.Namespace, device: Any) -> Any:
     return pipe
 
 
+def encode(
+    pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
+) -> dict[str, Any]:
+    """The embeddings of a prompt, under the keywords that take them."""
+    # The text encoder runs where it is; only the embeddings travel.
+    device, dtype = pipe.transformer.device, getattr(torch, args.dtype)
+    with torch.no_grad():
+        encoded = pipe.encode_prompt(
+            prompt,
+            device=pipe.text_encoder.device,
+            max_sequence_length=shape["max_sequence_length"],
+        )
+    return {
+        "prompt_embeds": encoded[0].to(device, dtype),
+    }
+
+
 def request(
     pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
 ) -> dict[str, Any]:
     """Keywords of the pipeline's call for one prompt."""
-    # Encode where the text encoder is; only the embeddings travel.
-    device, dtype = pipe.transformer.device, getattr(torch, args.dtype)
-    padded = {
-        "device": pipe.text_encoder.device,
-        "max_sequence_length": shape["max_sequence_length"],
-    }
-    with torch.no_grad():
-        embeds = pipe.encode_prompt(prompt, **padded)[0].to(device, dtype)
-        negative_embeds = pipe.encode_prompt("", **padded)[0].to(device, dtype)
+    negative = encode(pipe, "", shape, args)
     return {
-        "prompt_embeds": embeds,
-        "negative_prompt_embeds": negative_embeds,
+        **encode(pipe, prompt, shape, args),
+        **{f"negative_{key}": value for key, value in negative.items()},
         "num_inference_steps": args.num_inference_steps,
         **shape,
     }
