@@ -70,7 +70,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _inventories() -> dict[Path, Callable[[], str]]:
-    from planc.catalog import card
+    from planc.catalog import card, schedulers
+
+    def scheduler_names() -> str:
+        from planc.verify import schedulers as found
+
+        return found.dump(found.generate())
 
     def make(class_name: str) -> Callable[[], str]:
         def text() -> str:
@@ -80,4 +85,4 @@ def _inventories() -> dict[Path, Callable[[], str]]:
 
         return text
 
-    return {card.inventory_path(name): make(name) for name in card.class_names()}
+    return {schedulers.PATH: scheduler_names} | {card.inventory_path(name): make(name) for name in card.class_names()}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from planc.catalog.lookup import Lookup
 from planc.diagnostics import Findings, Severity
-from planc.rules import emitted, model, shapes, tensor_parallel
+from planc.rules import emitted, model, scheduler, shapes, tensor_parallel
 from planc.rules.case import Case, Rule, rule
 from planc.spec import Plan
 
@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     rule("P505", "volatile-cache", Severity.WARNING, shapes.volatile_cache),
     rule("P506", "mode-and-options", Severity.ERROR, shapes.mode_and_options),
     rule("P701", "bad-variable", Severity.ERROR, model.bad_variable),
+    rule("P702", "unknown-scheduler", Severity.ERROR, scheduler.unknown_scheduler),
     rule("P801", "not-emitted", Severity.ERROR, emitted.not_emitted),
 )
 """Every rule."""
