@@ -224,8 +224,8 @@ class Linear:
     """Input features, over the config and symbols."""
     out_features: str
     """Output features, over the config and symbols."""
-    has_bias: bool
-    """Whether there is a bias."""
+    bias: str
+    """1 where there is a bias and 0 where there is none, over the config."""
     col_blocks: tuple[str, ...] | None = None
     """Fused blocks of the output features, where the Linear carries `_tp_packed_col_blocks`."""
     row_blocks: tuple[str, ...] | None = None

@@ -118,7 +118,7 @@ def elements(card: Card, entries: tuple[PlanEntry, ...], sizes: Mapping[str, Num
         linear = found.linear
         rows = expression.evaluate(linear.out_features, sizes)
         columns = expression.evaluate(linear.in_features, sizes)
-        bias = rows if linear.has_bias and entry.style in COLWISE else 0
+        bias = rows * expression.evaluate(linear.bias, sizes) if entry.style in COLWISE else 0
         sizes_of[linear.pattern] = rows * columns + bias
         places = named.setdefault(linear.pattern, set())
         if found.is_one:

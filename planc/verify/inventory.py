@@ -75,6 +75,10 @@ def _configs(facts: card.Facts) -> Iterator[dict[str, Any]]:
             yield {**tiny, key: item + 2}
         elif isinstance(item, float) and item == int(item):
             yield {**tiny, key: item + 1}
+        elif isinstance(item, list | tuple):
+            for index, part in enumerate(item):
+                if isinstance(part, int):
+                    yield {**tiny, key: [*item[:index], part + 2, *item[index + 1 :]]}
 
 
 def _look(model_class: Any, facts: card.Facts, config: Mapping[str, Any]) -> _Seen:
@@ -113,15 +117,12 @@ def _in_order(seen: list[_Seen]) -> list[str]:
 
 def _linear(pattern: str, seen: list[_Seen]) -> dict[str, Any]:
     present = [(look.sizes, look.linears[pattern][0]) for look in seen if pattern in look.linears]
-    has_bias = {linear.bias is not None for _, linear in present}
-    if len(has_bias) != 1:
-        raise ValueError(f"{pattern}: some configs have a bias and some have none")
     data: dict[str, Any] = {
         "pattern": pattern,
         "count": _fit(f"the count of {pattern}", [(look.sizes, len(look.linears.get(pattern, ()))) for look in seen]),
         "in_features": _fit(pattern, [(sizes, linear.in_features) for sizes, linear in present]),
         "out_features": _fit(pattern, [(sizes, linear.out_features) for sizes, linear in present]),
-        "has_bias": has_bias.pop(),
+        "bias": _fit(f"the bias of {pattern}", [(sizes, int(linear.bias is not None)) for sizes, linear in present]),
     }
     for position, key in enumerate(("col_blocks", "row_blocks")):
         blocks = [(sizes, diffusers_api.packed_blocks(linear)[position]) for sizes, linear in present]
@@ -134,10 +135,11 @@ def _linear(pattern: str, seen: list[_Seen]) -> dict[str, Any]:
 
 
 def _fit(what: str, samples: list[tuple[dict[str, Number], int]]) -> str:
-    """The simplest expression that gives every sample's value: a size, a multiple of it, a sum of two multiples."""
+    """The simplest expression that gives every sample's value: a multiple of a size, a number, a sum of two multiples."""
     names = [*reversed(samples[0][0]), ""]
     terms = [(name, factor) for name in names for factor in _COEFFICIENTS]
-    for picked in (*combinations(terms, 1), *combinations(terms, 2)):
+    constants = [("", value) for value in {value for _, value in samples}]
+    for picked in (*combinations(terms, 1), *combinations(constants, 1), *combinations(terms, 2)):
         if len({name for name, _ in picked}) == len(picked) and all(
             sum(sizes.get(name, 1) * factor if name else factor for name, factor in picked) == value
             for sizes, value in samples

@@ -82,7 +82,7 @@ def test_inventory_covers_the_checkpoint(name: str, checkpoint: str, on_meta: Ca
         key = (
             expression.evaluate(item.in_features, sizes),
             expression.evaluate(item.out_features, sizes),
-            item.has_bias,
+            bool(expression.evaluate(item.bias, sizes)),
         )
         said[key] = said.get(key, 0) + expression.evaluate(item.count, sizes)
     assert {key: count for key, count in said.items() if count} == seen
