@@ -50,9 +50,13 @@ def literal(value: Any, *, indent: int = 0, before: int = 0, is_exploded: bool =
     fits = indent + before + columns(flat) + 1 <= WIDTH
     # The comma of a tuple of one is no sign to ruff that it should stay on lines of its own.
     is_free = not is_exploded or (isinstance(value, tuple) and len(value) == 1)
+    pad = " " * (indent + 4)
+    if isinstance(value, Call) and not fits and (value.arguments or value.keywords):
+        arguments = [_flat(item) for item in value.arguments]
+        arguments += [f"{key}={_flat(item)}" for key, item in value.keywords]
+        return "\n".join([f"{value.name}(", *(f"{pad}{item}," for item in arguments), " " * indent + ")"])
     if not isinstance(value, Mapping | list | tuple) or not value or (fits and is_free):
         return flat
-    pad = " " * (indent + 4)
     opening, closing = (
         ("{", "}") if isinstance(value, Mapping) else ("(", ")") if isinstance(value, tuple) else ("[", "]")
     )
