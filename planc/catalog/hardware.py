@@ -41,6 +41,10 @@ class Instance:
     source: str
     """Where this was seen."""
 
+    def runs(self, device: str) -> bool:
+        """Whether a target of that device runs here; every machine has a host."""
+        return device in ("cpu", self.chip.device)
+
     def units(self, lnc: int | None) -> int:
         """How many ranks it can run, one a unit."""
         return self.chips * self.chip.units[lnc or DEFAULT_LNC]
