@@ -130,7 +130,7 @@ BACKENDS: Mapping[str, AttentionBackend] = MappingProxyType({row.name: row for r
 def fitting(
     device: str, dtype: str, *, splits: bool = False, with_lse: bool = False, with_mask: bool = False
 ) -> list[str]:
-    """Backends that run on a device with a data type and can do what is asked; those that are no hub kernel first."""
+    """Backends that run on a device with a data type and can do what is asked; torch's own first, hub kernels last."""
     fit = [
         row
         for row in _ROWS
@@ -140,4 +140,4 @@ def fitting(
         and (row.returns_lse or not with_lse)
         and (row.takes_mask or not with_mask)
     ]
-    return [row.name for row in sorted(fit, key=lambda row: row.is_hub_kernel)]
+    return [row.name for row in sorted(fit, key=lambda row: (row.is_hub_kernel, "native" not in row.name))]

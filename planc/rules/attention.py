@@ -10,18 +10,22 @@ from planc.rules.case import Case, Hit, listed
 from planc.shape import suggest
 
 
+SHOWN = 6
+"""How many backends a hint names."""
+
+
 def _row(case: Case) -> AttentionBackend | None:
     """What is known of the target's backend; None where it is no backend of diffusers."""
     return BACKENDS.get((case.target.attention_backend or DEFAULT).lower())
 
 
 def _instead(case: Case, *, splits: bool = False, with_lse: bool = False, with_mask: bool = False) -> str:
-    """What to write: backends that fit the device and the data type, else the default's being enough."""
+    """What to write: some backends that fit the device and the data type."""
     target = case.target
     found = attention.fitting(
         target.device, target.model.dtype, splits=splits, with_lse=with_lse, with_mask=with_mask or case.passes_mask
     )
-    return f"use one of: {listed(found)}" if found else "leave it out"
+    return f"use one of: {listed(found[:SHOWN])}" if found else "leave it out"
 
 
 def unknown_attention_backend(case: Case) -> Iterator[Hit]:
@@ -203,7 +207,7 @@ def unfit_context_backend(case: Case) -> Iterator[Hit]:
         yield Hit(
             span=where,
             message=f"ring attention needs the log-sum-exp, which the attention backend `{row.name}` does not return",
-            hint=f"write {also}`attention_backend:` with one of: {listed(names)}",
+            hint=f"write {also}`attention_backend:` with one of: {listed(names[:SHOWN])}",
         )
 
 

@@ -97,7 +97,7 @@ def unfit_instance(case: Case) -> Iterator[Hit]:
         span=target.hardware.span("instance"),
         message=f"{known.name} has {known.chip.name}s, which `device: {target.device}` does not run on",
         notes=(known.chip.refusal,) if known.chip.refusal else (),
-        hint=f"use one of: {listed(fit)}" if fit else f"write `device: {known.chip.device or 'cpu'}`",
+        hint=f"use one of: {listed(fit)}" if fit else "leave the instance out: planc knows none for that device",
     )
 
 

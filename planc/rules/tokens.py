@@ -8,11 +8,14 @@ from planc.catalog import expression
 from planc.catalog.expression import Number
 from planc.diagnostics import Span
 from planc.rules.case import Case, Hit
+from planc.rules.context_parallel import unsplittable_heads
 from planc.rules.splits import is_sequence, tensor_of, well_formed
 from planc.spec import Shape
 
 REACH = 64
 """How many steps away a legal size is looked for."""
+IMAGE_TEXT = 2048
+"""A length to propose where the text encoder sees an image too, which alone can take more than 1024 tokens."""
 
 
 def unsplittable_tokens(case: Case) -> Iterator[Hit]:
@@ -47,6 +50,8 @@ def unsplittable_tokens(case: Case) -> Iterator[Hit]:
     """
     parallel, pipeline = case.target.context_parallel, case.lookup.pipeline
     if parallel is None or pipeline is None or case.context_ranks == 1:
+        return
+    if next(unsplittable_heads(case), None):
         return
     lengths = _split_lengths(case)
     if not case.target.shapes:
@@ -134,10 +139,12 @@ def _uneven(case: Case, lengths: list[str], values: dict[str, int], where: Span,
         and any("text_tokens" in expression.names(text) for text in lengths)
         and not (case.is_compiled and not case.compile.dynamic and shape is not None)
     ):
+        assert case.lookup.pipeline is not None
+        usual = IMAGE_TEXT if case.lookup.pipeline.text.image else case.lookup.pipeline.text.default_length
         yield Hit(
             span=where,
             message=f"the text has no fixed length that {ranks} ranks could split: {case.lookup.pipeline_name} pads to the longest prompt only",
-            hint=f"declare a length that {ranks} divides, such as `text_tokens: {-(-512 // ranks) * ranks}`",
+            hint=f"declare a length that {ranks} divides, such as `text_tokens: {-(-usual // ranks) * ranks}`",
         )
 
 
