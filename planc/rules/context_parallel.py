@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from planc.rules.case import Case, Hit, listed
 
 
+SHOWN = 24
+"""How many degrees a hint names."""
+
+
 def refused_context_options(case: Case) -> Iterator[Hit]:
     """
     What it does
@@ -176,7 +180,7 @@ def unsplittable_heads(case: Case) -> Iterator[Hit]:
         message=f"{heads} attention heads{whose} cannot be {kind} over {ranks} Ulysses ranks",
         label="degree of the Ulysses axis",
         notes=(f"{case.model_name} has {case.card.facts.heads} = {case.heads}",),
-        hint=f"use {listed(legal)}" if legal else "leave `ulysses_degree` out: each rank has one head",
+        hint=f"use {listed(legal[:SHOWN])}" if legal else "leave `ulysses_degree` out: each rank has one head",
     )
 
 

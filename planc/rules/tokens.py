@@ -100,16 +100,17 @@ def _is_misaligned(case: Case, values: Mapping[str, int]) -> bool:
 
 
 def _evaluated(case: Case, lengths: list[str], values: Mapping[str, int]) -> dict[str, int]:
-    """The lengths that can be known."""
+    """The lengths that can be known; sizes that no picture has make some that cannot."""
     sizes: dict[str, Number] = {**(case.sizes or {}), **values}
-    known = {}
-    for name, text in case.tokens.items():
+    known: dict[str, int] = {}
+    for name, text in (*case.tokens.items(), *((text, text) for text in lengths)):
         if expression.names(text) <= sizes.keys():
-            sizes[name] = expression.evaluate(text, sizes)
-    for text in lengths:
-        if expression.names(text) <= sizes.keys():
-            known[text] = expression.evaluate(text, sizes)
-    return known
+            try:
+                known[name] = expression.evaluate(text, sizes)
+            except (ValueError, OverflowError):
+                continue
+            sizes[name] = known[name]
+    return {text: known[text] for text in lengths if text in known}
 
 
 def _uneven(case: Case, lengths: list[str], values: dict[str, int], where: Span, shape: Shape | None) -> Iterator[Hit]:
@@ -157,7 +158,7 @@ def _nearest(case: Case, bad: Mapping[str, int], values: dict[str, int], fits: C
     def legal(text: str, key: str, step: int) -> int | None:
         for away in range(1, REACH + 1):
             value = values[key] + away * step
-            if value > 0 and fits(_evaluated(case, [text], {**values, key: value})[text]):
+            if value > 0 and fits(_evaluated(case, [text], {**values, key: value}).get(text, 0)):
                 return value
         return None
 
@@ -165,7 +166,7 @@ def _nearest(case: Case, bad: Mapping[str, int], values: dict[str, int], fits: C
     for text in bad:
         choices = []
         for key, step in steps.items():
-            if key in values and _evaluated(case, [text], {**values, key: values[key] + step})[text] != bad[text]:
+            if key in values and _evaluated(case, [text], {**values, key: values[key] + step}).get(text) != bad[text]:
                 near = [found for sign in (-1, 1) if (found := legal(text, key, sign * step)) is not None]
                 choices += [f"`{key}` {' or '.join(map(str, near))}"] if near else []
         parts += [", or ".join(choices)] if choices else []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from planc.catalog.attention import BACKENDS, fitting
-from planc.catalog.hardware import INSTANCES
+from planc.catalog.hardware import INSTANCES, Instance
 from planc.diagnostics import Diagnostic, Severity
 
 Check = Callable[..., list[Diagnostic]]
@@ -576,3 +576,215 @@ def test_every_rule_has_plans_on_both_sides() -> None:
     for code, plans in FINDINGS.items():
         assert any(f"⟦{code} " in text for text, _ in plans), code
         assert any(f"⟦{code} " not in text for text, _ in plans), code
+
+
+# Notes and hints
+
+
+def only(found: list[Diagnostic]) -> Diagnostic:
+    """The one finding."""
+    assert len(found) == 1, [f"{item.code} {item.span} {item.message}" for item in found]
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            shaped(KLEIN, "{height: 1008, width: 1008, text_tokens: 512}"),
+            "use `height` 992 or 1024, or `width` 992 or 1024",
+        ),
+        (
+            shaped(KLEIN, "{height: 1008, width: 1008, text_tokens: 77}"),
+            "use `height` 992 or 1024, or `width` 992 or 1024; and `text_tokens` 76 or 78",
+        ),
+        (shaped(KLEIN, "{height: 1024, width: 1024, text_tokens: 3}", "ulysses_degree: 4"), "use `text_tokens` 4"),
+        (
+            shaped(KLEIN, "{height: 16, width: 32, text_tokens: 512}", "ulysses_degree: 3, ulysses_anything: true"),
+            "use `height` 32, or `width` 48",
+        ),
+        (
+            shaped(WAN, "{height: 496, width: 848, num_frames: 81}"),
+            "use `height` 480 or 512, or `width` 832 or 864, or `num_frames` 77 or 85",
+        ),
+        (
+            shaped(KLEIN, "{height: 16, width: 16, text_tokens: 512}", "ulysses_degree: 2, ring_degree: 128").replace(
+                "mode: eager", "mode: eager\n    attention_backend: flash"
+            ),
+            "use smaller degrees",
+        ),
+        (
+            shaped(QWEN, "{height: 768, width: 768}", "ulysses_degree: 6"),
+            "declare a length that 6 divides, such as `text_tokens: 516`",
+        ),
+        (plan(context("ulysses_degree: 4"), head=EDIT), "declare a length that 4 divides, such as `text_tokens: 2048`"),
+    ],
+)
+def test_unsplittable_tokens_name_the_nearest_sizes(check: Check, text: str, hint: str) -> None:
+    """P407 names, for each length, the nearest sizes at which the ranks can split it."""
+    assert only(check(text)).hint == hint
+
+
+@pytest.mark.parametrize("text", [item for item, _ in FINDINGS["P407"] if "mode: compiled" not in item][:6])
+def test_the_sizes_that_a_hint_names_are_legal(check: Check, text: str) -> None:
+    """Each first size of a hint of P407 mends the length that it is for."""
+    plain = text.replace("⟦P407 ", "").replace("⟧", "")
+    for item in check(plain):
+        assert item.hint is not None
+        for part in item.hint.removeprefix("use ").split("; and "):
+            key, value = part.split(",")[0].replace("`", "").split()[:2]
+            for old in (16, 77, 1008):
+                plain = plain.replace(f"{key}: {old}", f"{key}: {value}", 1)
+    assert [item.code for item in check(plain)] in ([], ["P407"])
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (plan(context("ulysses_degree: 5")), "use 2, 3, 4, 6, 8, 12, 24"),
+        (plan(context("ulysses_degree: 7, ulysses_anything: true")), "use 2, 3, 4, 5, 6, 8, 12, 24"),
+        (plan(TP8, context("ulysses_degree: 2")), "use 3"),
+        (
+            plan("tensor_parallel: {degree: 24, plan: class}", context()).replace(
+                "plan: class}\n    context", "plan: {x_embedder: colwise}}\n    context"
+            ),
+            "leave `ulysses_degree` out: each rank has one head",
+        ),
+    ],
+)
+def test_unsplittable_heads_list_the_degrees_that_fit(check: Check, text: str, hint: str) -> None:
+    """P408 lists the degrees that share the heads which tensor parallelism leaves, padded or not."""
+    assert only(check(text)).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (plan("attention_backend: falsh"), "did you mean `flash`?"),
+        (
+            plan("attention_backend: nope"),
+            "use one of: native, _native_cudnn, _native_efficient, _native_flash, _native_math, flash",
+        ),
+        (
+            plan("attention_backend: sage", device="neuron"),
+            "use one of: native, _native_efficient, _native_flash, _native_math, flex",
+        ),
+        (
+            plan("attention_backend: sage", head=FLOAT32),
+            "write `dtype: bfloat16`, or leave the backend out",
+        ),
+        (
+            plan("attention_backend: _native_flash", head=LTX),
+            "use one of: native, _native_cudnn, _native_efficient, _native_math, flash_varlen, _flash_varlen_3",
+        ),
+        (plan("attention_backend: flex", context(), device="cpu"), "use one of: native"),
+        (plan(context("ring_degree: 2"), device="neuron"), "write `attention_backend:` with one of: _native_flash"),
+        (
+            plan(context("ring_degree: 2"), head=FLOAT32),
+            "write `dtype: bfloat16` and `attention_backend:` with one of: "
+            "_native_cudnn, _native_flash, flash, sage, flash_hub, flash_varlen_hub",
+        ),
+        (plan(context("ring_degree: 2"), device="cpu"), "use `ulysses_degree: 2`"),
+    ],
+)
+def test_a_wrong_backend_names_those_that_fit(check: Check, text: str, hint: str) -> None:
+    """The rules about backends name backends for the device, the data type and what is asked of them."""
+    assert only(check(text)).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("lines", "device", "hint"),
+    [
+        (("hardware: {instance: trn2.48xlarge}", TP8), "neuron", "use `components: {text_encoder: {placement: cpu}}`"),
+        (
+            ("hardware: {instance: trn2.48xlarge, lnc: 1}", "tensor_parallel: {degree: 4, plan: class}"),
+            "neuron",
+            "use `components: {text_encoder: {placement: cpu}}` and a tensor-parallel degree of 6",
+        ),
+        (("hardware: {instance: trn2.48xlarge}",), "neuron", "shard the weights with `tensor_parallel`"),
+        (
+            (
+                "hardware: {instance: p4de.24xlarge}",
+                context("ulysses_degree: 4"),
+                "tensor_parallel: {degree: 2, plan: {x_embedder: colwise}}",
+            ),
+            "cuda",
+            "use `components: {text_encoder: {placement: cpu}}`",
+        ),
+        (
+            (
+                "hardware: {instance: p4d.24xlarge}",
+                "components: {text_encoder: {placement: cpu}}",
+                "tensor_parallel: {degree: 2, plan: {x_embedder: colwise}}",
+            ),
+            "cuda",
+            "use a machine with more memory a rank",
+        ),
+    ],
+)
+def test_full_memory_names_the_least_change_that_fits(
+    check: Check, lines: tuple[str, ...], device: str, hint: str
+) -> None:
+    """P601 moves text encoders to the host, or raises the degree, whichever makes the weights fit."""
+    assert only(check(plan(*lines, head=DEV, device=device))).hint == hint
+
+
+def test_full_memory_names_each_part(check: Check) -> None:
+    """P601 says what lies on a core: the denoiser's part of a rank, and what is there whole."""
+    item = only(check(plan("hardware: {instance: trn2.48xlarge}", TP8, head=DEV, device="neuron")))
+    assert item.notes[0] == "on each: transformer 8.8 GiB, text_encoder 44.7 GiB, vae 0.2 GiB"
+
+
+def test_an_unknown_instance_is_a_note_with_the_nearest_name(check: Check) -> None:
+    """P205 informs: a new instance type is no fault."""
+    item = only(check(plan("hardware: {instance: trn2.48xlrage}", device="neuron")))
+    assert (item.severity, item.hint) == (Severity.NOTE, "did you mean `trn2.48xlarge`?")
+
+
+def test_an_uncheckable_split_is_a_note_with_the_nearest_name(check: Check) -> None:
+    """P406 informs: the card does not show every module."""
+    text = plan(context(entries=f"{{'': {{{HIDDEN}}}, proj_outt: {{gather_dim: 1}}}}"))
+    item = only(check(text))
+    assert (item.severity, item.hint) == (Severity.NOTE, "did you mean `proj_out`?")
+
+
+def test_a_misspelt_argument_names_the_nearest(check: Check) -> None:
+    """P404 says which argument was meant, or which there are."""
+    assert only(check(written("'': {hidden_state: {split_dim: 1}}"))).hint == "did you mean `hidden_states`?"
+    assert only(check(written("'': {x: {split_dim: 1}}"))).hint == (
+        "it gets: hidden_states, encoder_hidden_states, timestep, img_ids, txt_ids, guidance"
+    )
+
+
+def test_memory_and_ranks_are_not_reported_at_once(check: Check) -> None:
+    """Where the ranks do not fit the machine, what they would hold is not added up."""
+    found = check(plan("hardware: {instance: trn2.3xlarge}", TP8, head=DEV, device="neuron"))
+    assert [item.code for item in found] == ["P207"]
+
+
+# The data
+
+
+@pytest.mark.parametrize("row", INSTANCES.values(), ids=INSTANCES)
+def test_an_instance_says_where_it_was_seen(row: Instance) -> None:
+    """Every instance and chip has its source, and gives a rank some memory at each setting."""
+    assert row.source
+    assert row.chip.source
+    assert bool(row.chip.refusal) is (row.chip.device is None)
+    for lnc in (None, 1, 2):
+        assert row.units(lnc) >= row.chips
+        assert row.memory(lnc, 1) >= row.memory(lnc, 2) > 0
+
+
+def test_two_logical_cores_share_what_one_has_alone() -> None:
+    """With one physical core a logical core, two ranks share a bank of Trainium2's memory."""
+    row = INSTANCES["trn2.48xlarge"]
+    assert (row.units(None), row.units(2), row.units(1)) == (64, 64, 128)
+    assert (row.memory(None, 64), row.memory(1, 1), row.memory(1, 2)) == (24.0, 24.0, 12.0)
+
+
+def test_backends_that_split_context_are_known_to_fit_somewhere() -> None:
+    """A backend for context parallelism runs on a device of the plan format, but for Ascend's."""
+    devices = ("cuda", "xpu", "neuron", "tpu", "cpu")
+    lost = [row.name for row in BACKENDS.values() if not any(row.runs_on(device) for device in devices)]
+    assert lost == ["_native_npu", "_native_xla"]
