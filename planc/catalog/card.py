@@ -146,6 +146,8 @@ class Checkpoint:
     """Parameters of one denoiser."""
     parts: Mapping[str, CheckpointPart]
     """Its other components with weights."""
+    tiny_vae: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the tiny VAE's config that differ, where the checkpoint's own VAE is another."""
     source: str
     """Where the config was seen."""
 
@@ -157,7 +159,9 @@ class Input:
     shape: tuple[str | int, ...]
     """One expression for each dim."""
     when: str | None = None
-    """Config flag without which the input is not passed."""
+    """Flag of the denoiser's or the pipeline's config without which the input is not passed."""
+    otherwise: tuple[str | int, ...] | None = None
+    """Its shape without that flag, where it is passed all the same."""
     is_mask: bool = False
     """Whether it hides padding from the attention."""
 
@@ -170,6 +174,8 @@ class Tiny:
     """Config of the denoiser."""
     vae: Mapping[str, Any]
     """Config of the VAE."""
+    scheduler: Mapping[str, Any] = field(default_factory=dict)
+    """Config of the scheduler, where its class's defaults are not what the model needs."""
     size: Size
     """A size of image or video for it."""
 
@@ -184,6 +190,8 @@ class Facts:
     """What the pipelines make."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Numbers beside the denoiser's config, such as what the VAE divides sizes by."""
+    vae_numbers: Mapping[str, str] = field(default_factory=dict)
+    """Those of `numbers` that the VAE's config says, and the key that says them."""
     size_multiple: str | int
     """Height and width must be multiples of this, in pixels; over the config, symbols and numbers."""
     frame_multiple: str | int | None = None

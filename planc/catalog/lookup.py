@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class Lookup:
     """Why the config numbers are not known."""
     denoisers: tuple[str, ...] = ()
     """Components of the card's class that this checkpoint has."""
+    pipeline_config: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the pipeline's own config that differ from its class's."""
 
     @property
     def pipeline(self) -> Pipeline | None:
@@ -68,6 +70,7 @@ def lookup(checkpoint: str, pipeline: str | None) -> Lookup:
                 checkpoint=released,
                 sizes=card.sizes(item.facts, released.config, released.numbers),
                 denoisers=released.denoisers or _denoisers(known, name, None),
+                pipeline_config=released.pipeline_config,
             )
     folder = Path(checkpoint)
     index = _json(folder / "model_index.json")
@@ -84,7 +87,13 @@ def lookup(checkpoint: str, pipeline: str | None) -> Lookup:
         sizes=sizes,
         unknown=unknown,
         denoisers=_denoisers(known, wanted, index),
+        pipeline_config={key: item for key, item in (index or {}).items() if _is_pipeline_value(key, item)},
     )
+
+
+def _is_pipeline_value(key: str, item: Any) -> bool:
+    """Whether an entry of a `model_index.json` is a value, neither a component nor diffusers' own note."""
+    return not key.startswith("_") and isinstance(item, bool | int | float | str)
 
 
 def _denoisers(item: Card | None, pipeline: str | None, index: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -114,10 +123,17 @@ def _folder_sizes(folder: Path, item: Card, pipeline: str) -> tuple[dict[str, Nu
     if odd:
         return None, f"{path} holds no usable {', '.join(odd)}"
     try:
-        sizes = card.sizes(item.facts, config)
+        sizes = card.sizes(item.facts, config, _vae_numbers(folder, item))
     except ValueError as error:
         return None, f"{path} fits no {item.class_name}: {error}"
     return sizes, ""
+
+
+def _vae_numbers(folder: Path, item: Card) -> dict[str, int]:
+    """The card's numbers that the folder's VAE says; those it does not say usably stay the card's."""
+    config = _json(folder / "vae" / "config.json") or {}
+    said = {name: config.get(key) for name, key in item.facts.vae_numbers.items()}
+    return {name: value for name, value in said.items() if isinstance(value, int) and _is_like(value, 1)}
 
 
 def _is_like(value: Any, example: Any) -> bool:

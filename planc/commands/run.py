@@ -14,7 +14,7 @@ from planc.commands import FINDINGS, USAGE
 from planc.commands.build import write_programs
 from planc.commands.child import run_child
 from planc.commands.plans import add_plan, is_unreadable, show
-from planc.commands.tiny import save_tiny
+from planc.commands.tiny import save_tiny, script_options
 from planc.diagnostics import Findings
 from planc.shape import suggest
 
@@ -74,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
         made = save_tiny(checked.lookups[target.name], Path(folder))
         if made is None:
             return USAGE
-        options = ["--checkpoint", folder, "--dtype", "float32"]
-        options += ["--height", str(made.size.height), "--width", str(made.size.width)]
+        options = script_options(made)
         if target.is_static:
             options.append("--allow-new-shape")
         print(

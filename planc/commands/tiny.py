@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,21 +46,31 @@ def run(args: argparse.Namespace) -> int:
     made = save_tiny(next(iter(checked.lookups.values())), args.output, seed=args.seed)
     if made is None:
         return USAGE
-    size = f"--height {made.size.height} --width {made.size.width}"
     print(f"wrote {made.folder}: {made.parameters:,} random parameters; run a script on it with")
-    print(f"  --checkpoint {made.folder} --dtype float32 {size}")
+    print(f"  {shlex.join(script_options(made))}")
     return CLEAN
+
+
+def script_options(made: Tiny) -> list[str]:
+    """The options with which a generated script runs on the tiny pipeline."""
+    size = made.size
+    options = ["--checkpoint", str(made.folder), "--dtype", "float32"]
+    options += ["--height", str(size.height), "--width", str(size.width)]
+    if size.num_frames is not None:
+        options += ["--num-frames", str(size.num_frames)]
+    if made.image is not None:
+        options += ["--image", str(made.image)]
+    return options
 
 
 def save_tiny(known: Lookup, folder: Path, *, seed: int = 0) -> Tiny | None:
     """Save the tiny pipeline of a model; None, with a message, where torch is not installed or it cannot be saved."""
-    assert known.card is not None
     assert known.pipeline_name is not None
     try:
         with working(f"making a tiny {known.pipeline_name}"):
             from planc.verify import tiny
 
-            return tiny.save(known.card, known.pipeline_name, known.sizes, folder, seed=seed)
+            return tiny.save(known, folder, seed=seed)
     except ModuleNotFoundError as error:
         print(f"planc: {error.name} is not installed: pip install 'planc[verify]'", file=sys.stderr)
     except OSError as error:
