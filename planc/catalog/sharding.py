@@ -49,13 +49,17 @@ class _Known:
     linears: dict[str, Match | None] = field(default_factory=dict)
     lists: dict[str, str | None] = field(default_factory=dict)
     modules: dict[str, bool] = field(default_factory=dict)
+    indices: dict[str, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
 
 
 _KNOWN: dict[int, _Known] = {}
 
 
 def _known(inventory: Inventory) -> _Known:
-    return _KNOWN.setdefault(id(inventory), _Known(inventory))
+    known = _KNOWN.get(id(inventory))
+    if known is None:
+        known = _KNOWN[id(inventory)] = _Known(inventory)
+    return known
 
 
 def match(inventory: Inventory, pattern: str) -> Match | None:
@@ -99,15 +103,17 @@ def has_module(inventory: Inventory, path: str) -> bool:
     return seen[path]
 
 
-def indices(inventory: Inventory, pattern: str) -> list[tuple[str, int, str]]:
+def indices(inventory: Inventory, pattern: str) -> tuple[tuple[str, int, str], ...]:
     """Each index in `pattern` into a list of equal blocks: the list's path, the index, the list's length."""
-    found = []
-    steps = pattern.split(".")
-    for position, step in enumerate(steps):
-        length = module_list(inventory, ".".join(steps[:position]))
-        if is_index(step) and length is not None:
-            found.append((".".join(steps[:position]), int(step), length))
-    return found
+    seen = _known(inventory).indices
+    if pattern not in seen:
+        steps = pattern.split(".")
+        paths = [".".join(steps[:position]) for position in range(len(steps))]
+        found = [(path, step, module_list(inventory, path)) for path, step in zip(paths, steps, strict=True)]
+        seen[pattern] = tuple(
+            (path, int(step), length) for path, step, length in found if is_index(step) and length is not None
+        )
+    return seen[pattern]
 
 
 def width(entry: PlanEntry, linear: Linear, sizes: Mapping[str, Number]) -> int:

@@ -9,7 +9,6 @@ from planc.catalog.attention import BACKENDS, DEFAULT, AttentionBackend
 from planc.rules.case import Case, Hit, listed
 from planc.shape import suggest
 
-
 SHOWN = 6
 """How many backends a hint names."""
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from planc.rules.case import Case, Hit, listed
 
-
 SHOWN = 24
 """How many degrees a hint names."""
 

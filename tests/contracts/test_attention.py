@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from planc.catalog.attention import BACKENDS, DEFAULT, AttentionBackend
-from planc.verify import diffusers_api
 
 HALF_CHECKS = {
     "_check_qkv_dtype_bf16_or_fp16": ("bfloat16", "float16"),
@@ -46,9 +45,10 @@ def parsed(function: Any) -> ast.Module:
 def raises(function: Any, name: str) -> bool:
     """Whether the function raises, first of all, where the argument `name` is given."""
     for node in ast.walk(parsed(function)):
-        if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
-            if ast.unparse(node.test) in (name, f"{name} is not None"):
-                return True
+        if not (isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise)):
+            continue
+        if ast.unparse(node.test) in (name, f"{name} is not None"):
+            return True
     return False
 
 
@@ -141,7 +141,7 @@ def test_context_parallelism_has_no_flash_kernel_on_the_cpu(torch: Any) -> None:
 
 def test_setting_a_backend_ignores_case(diffusers: Any) -> None:
     """`set_attention_backend` lowers its argument, as the rules do."""
-    model = getattr(diffusers, "FluxTransformer2DModel")
+    model = diffusers.FluxTransformer2DModel
     assert "backend = backend.lower()" in inspect.getsource(model.set_attention_backend)
 
 
@@ -169,10 +169,8 @@ def test_the_config_refuses_what_the_rules_refuse(diffusers: Any, options: dict[
         diffusers.ContextParallelConfig(**options)
 
 
-def test_the_cards_plans_come_from_the_adapter(diffusers: Any) -> None:
+def test_a_tensor_of_other_dims_is_left_whole(diffusers: Any) -> None:
     """A dim count that differs leaves a tensor whole, with a warning only: what P405 is about."""
     from diffusers.hooks import context_parallel
 
-    source = inspect.getsource(context_parallel.ContextParallelSplitHook)
-    assert "split will not be applied" in source
-    assert diffusers_api.cp_plan(diffusers.FluxTransformer2DModel)
+    assert "split will not be applied" in inspect.getsource(context_parallel.ContextParallelSplitHook)
