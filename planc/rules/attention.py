@@ -182,7 +182,7 @@ def unfit_context_backend(case: Case) -> Iterator[Hit]:
               plan: class
     """
     row, target, parallel = _row(case), case.target, case.target.context_parallel
-    if row is None or parallel is None:
+    if row is None or parallel is None or case.refused_kinds:
         return
     where = target.span("attention_backend") if target.attention_backend else parallel.span("ring_degree")
     is_ring = parallel.ring_degree > 1
@@ -244,10 +244,9 @@ def masked_ring(case: Case) -> Iterator[Hit]:
               ulysses_degree: 2
               plan: class
     """
-    parallel, card = case.target.context_parallel, case.card
-    if parallel is None or card is None or parallel.ring_degree == 1 or not case.passes_mask:
-        return
-    if "ring" in card.facts.context_parallel_refused:
+    parallel = case.target.context_parallel
+    is_ring = parallel is not None and parallel.ring_degree > 1 and "ring" not in case.refused_kinds
+    if parallel is None or not is_ring or not case.passes_mask:
         return
     assert case.lookup.pipeline is not None
     fate = "refuses the mask" if parallel.ring_anything else "mixes up the mask"

@@ -125,6 +125,16 @@ class Case:
         return 1 if parallel is None else parallel.ring_degree * parallel.ulysses_degree
 
     @cached_property
+    def refused_kinds(self) -> Mapping[str, int]:
+        """Kinds of context parallelism that the target uses and the card refuses, and over how many ranks."""
+        parallel = self.target.context_parallel
+        if parallel is None or self.card is None:
+            return {}
+        degrees = {"ring": parallel.ring_degree, "ulysses": parallel.ulysses_degree}
+        refused = self.card.facts.context_parallel_refused
+        return {kind: degree for kind, degree in degrees.items() if degree > 1 and kind in refused}
+
+    @cached_property
     def world_size(self) -> int:
         """Ranks in all."""
         parallel = self.target.tensor_parallel

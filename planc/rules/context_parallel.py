@@ -166,7 +166,7 @@ def unsplittable_heads(case: Case) -> Iterator[Hit]:
     """
     parallel, tensor = case.target.context_parallel, case.target.tensor_parallel
     degree = 1 if tensor is None else tensor.degree
-    if parallel is None or case.card is None or case.heads is None or case.heads % degree:
+    if parallel is None or case.card is None or case.heads is None or case.heads % degree or case.refused_kinds:
         return
     heads, ranks = case.heads // degree, parallel.ulysses_degree
     if _can_share(heads, ranks, parallel.ulysses_anything):
@@ -218,12 +218,11 @@ def broken_context_parallel(case: Case) -> Iterator[Hit]:
     if parallel is None or case.card is None:
         return
     refused = case.card.facts.context_parallel_refused
-    for kind, degree in (("ring", parallel.ring_degree), ("ulysses", parallel.ulysses_degree)):
-        if degree > 1 and kind in refused:
-            others = [other for other in ("ring", "ulysses") if other not in refused]
-            yield Hit(
-                span=parallel.span(f"{kind}_degree"),
-                message=f"{case.card.class_name} does not work with {kind} attention over {degree} ranks",
-                notes=(refused[kind],),
-                hint=f"use `{others[0]}_degree`" if others else "leave `context_parallel` out",
-            )
+    for kind, degree in case.refused_kinds.items():
+        others = [other for other in ("ring", "ulysses") if other not in refused]
+        yield Hit(
+            span=parallel.span(f"{kind}_degree"),
+            message=f"{case.card.class_name} does not work with {kind} attention over {degree} ranks",
+            notes=(refused[kind],),
+            hint=f"use `{others[0]}_degree`" if others else "leave `context_parallel` out",
+        )

@@ -51,7 +51,8 @@ def unsplittable_tokens(case: Case) -> Iterator[Hit]:
     parallel, pipeline = case.target.context_parallel, case.lookup.pipeline
     if parallel is None or pipeline is None or case.context_ranks == 1:
         return
-    if next(unsplittable_heads(case), None):
+    is_said_elsewhere = case.is_compiled and not case.compile.dynamic and not case.target.shapes
+    if is_said_elsewhere or case.refused_kinds or next(unsplittable_heads(case), None):
         return
     lengths = _split_lengths(case)
     if not case.target.shapes:
@@ -138,7 +139,7 @@ def _uneven(case: Case, lengths: list[str], values: dict[str, int], where: Span,
         not takes_any
         and "text_tokens" not in values
         and any("text_tokens" in expression.names(text) for text in lengths)
-        and not (case.is_compiled and not case.compile.dynamic and shape is not None)
+        and not (case.is_compiled and not case.compile.dynamic)
     ):
         assert case.lookup.pipeline is not None
         usual = IMAGE_TEXT if case.lookup.pipeline.text.image else case.lookup.pipeline.text.default_length

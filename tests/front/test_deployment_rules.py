@@ -444,6 +444,7 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
             plan("attention_backend: _native_flash", context("ring_degree: ⟦P411 2⟧"), head=LTX),
             "LTXVideoTransformer3DModel does not work with ring attention over 2 ranks",
         ),
+        (plan(context("ring_degree: ⟦P411 3⟧, ulysses_degree: ⟦P411 5⟧"), head=LTX), None),
         (plan(head=LTX), None),
         (plan(context(), head=WAN), None),
     ],
@@ -754,6 +755,12 @@ def test_a_misspelt_argument_names_the_nearest(check: Check) -> None:
     assert only(check(written("'': {x: {split_dim: 1}}"))).hint == (
         "it gets: hidden_states, encoder_hidden_states, timestep, img_ids, txt_ids, guidance"
     )
+
+
+def test_a_compiled_target_is_asked_for_its_shapes_once(check: Check) -> None:
+    """What P502 asks for, P407 does not ask for too."""
+    for shapes in ("", "shapes: [{height: 1024, width: 1024}]\n"):
+        assert only(check(plan(context(), head=QWEN + shapes, mode="compiled"))).code == "P502"
 
 
 def test_memory_and_ranks_are_not_reported_at_once(check: Check) -> None:
