@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from planc.catalog import sharding
 from planc.catalog.card import DTYPE_BYTES
@@ -192,9 +192,17 @@ def overfull_memory(case: Case) -> Iterator[Hit]:
         notes=(
             f"on each: {listed(f'{name} {size:.1f} GiB' for name, size in parts.items())}",
             f"{known.chip.name}: {known.chip.source}",
+            *_doubts(case, parts),
         ),
         hint=_relief(case, limit, known.units(hardware.lnc)),
     )
+
+
+def _doubts(case: Case, parts: Mapping[str, float]) -> list[str]:
+    """What is not sure of the parts that were added up."""
+    released = case.lookup.checkpoint
+    known = {} if released is None else released.parts
+    return [f"{name}: {known[name].source}" for name in parts if name in known and "UNCONFIRMED" in known[name].source]
 
 
 def _weights(case: Case, degree: int) -> dict[str, float]:

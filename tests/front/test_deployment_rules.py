@@ -734,6 +734,8 @@ def test_full_memory_names_each_part(check: Check) -> None:
     """P601 says what lies on a core: the denoiser's part of a rank, and what is there whole."""
     item = only(check(plan("hardware: {instance: trn2.48xlarge}", TP8, head=DEV, device="neuron")))
     assert item.notes[0] == "on each: transformer 8.8 GiB, text_encoder 44.7 GiB, vae 0.2 GiB"
+    assert item.notes[2].startswith("text_encoder: ")
+    assert "UNCONFIRMED" in item.notes[2]
 
 
 def test_an_unknown_instance_is_a_note_with_the_nearest_name(check: Check) -> None:
