@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planc.catalog import expression
 from planc.catalog.card import Card, Inventory, Linear, PlanEntry
@@ -40,36 +40,80 @@ def _same(written: str, known: str) -> bool:
     return written == known or (known == "*" and is_index(written))
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was looked up in one inventory: the same patterns come back in every rule and every target."""
+
+    inventory: Inventory
+    """Kept alive, so that no other takes over its id."""
+    linears: dict[str, Match | None] = field(default_factory=dict)
+    lists: dict[str, str | None] = field(default_factory=dict)
+    modules: dict[str, bool] = field(default_factory=dict)
+    indices: dict[str, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
+
+
+_KNOWN: dict[int, _Known] = {}
+
+
+def _known(inventory: Inventory) -> _Known:
+    known = _KNOWN.get(id(inventory))
+    if known is None:
+        known = _KNOWN[id(inventory)] = _Known(inventory)
+    return known
+
+
 def match(inventory: Inventory, pattern: str) -> Match | None:
     """The Linears that `pattern` names; None where it names none. Indices are not held against lengths."""
-    steps = pattern.split(".")
+    seen = _known(inventory).linears
+    if pattern not in seen:
+        seen[pattern] = _match(inventory, pattern)
+    return seen[pattern]
+
+
+def _match(inventory: Inventory, pattern: str) -> Match | None:
     for linear in inventory.linears:
-        known = linear.pattern.split(".")
-        if len(known) == len(steps) and all(map(_same, steps, known)):
-            picks = any(is_index(step) and place == "*" for step, place in zip(steps, known, strict=True))
-            return Match(linear, is_one=picks)
+        if fits(pattern, linear.pattern):
+            steps = zip(pattern.split("."), linear.pattern.split("."), strict=True)
+            return Match(linear, is_one=any(is_index(step) and place == "*" for step, place in steps))
     return None
+
+
+def fits(pattern: str, known: str) -> bool:
+    """Whether a pattern names the place `known`, whose `*` stands for any index."""
+    steps, places = pattern.split("."), known.split(".")
+    return len(steps) == len(places) and all(map(_same, steps, places))
 
 
 def module_list(inventory: Inventory, path: str) -> str | None:
     """The length of the `nn.ModuleList` at `path`, over the config; None where there is none."""
-    steps = path.split(".")
-    for known, length in inventory.module_lists.items():
-        places = known.split(".")
-        if len(places) == len(steps) and all(map(_same, steps, places)):
-            return length
-    return None
+    seen = _known(inventory).lists
+    if path not in seen:
+        lengths = (length for known, length in inventory.module_lists.items() if fits(path, known))
+        seen[path] = next(lengths, None)
+    return seen[path]
 
 
-def indices(inventory: Inventory, pattern: str) -> list[tuple[str, int, str]]:
+def has_module(inventory: Inventory, path: str) -> bool:
+    """Whether the inventory shows a module at `path`: one that is a Linear or holds one. Others it does not show."""
+    seen = _known(inventory).modules
+    if path not in seen:
+        depth = path.count(".") + 1
+        heads = (".".join(linear.pattern.split(".")[:depth]) for linear in inventory.linears)
+        seen[path] = any(fits(path, head) for head in heads)
+    return seen[path]
+
+
+def indices(inventory: Inventory, pattern: str) -> tuple[tuple[str, int, str], ...]:
     """Each index in `pattern` into a list of equal blocks: the list's path, the index, the list's length."""
-    found = []
-    steps = pattern.split(".")
-    for position, step in enumerate(steps):
-        length = module_list(inventory, ".".join(steps[:position]))
-        if is_index(step) and length is not None:
-            found.append((".".join(steps[:position]), int(step), length))
-    return found
+    seen = _known(inventory).indices
+    if pattern not in seen:
+        steps = pattern.split(".")
+        paths = [".".join(steps[:position]) for position in range(len(steps))]
+        found = [(path, step, module_list(inventory, path)) for path, step in zip(paths, steps, strict=True)]
+        seen[pattern] = tuple(
+            (path, int(step), length) for path, step, length in found if is_index(step) and length is not None
+        )
+    return seen[pattern]
 
 
 def width(entry: PlanEntry, linear: Linear, sizes: Mapping[str, Number]) -> int:

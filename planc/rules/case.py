@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from planc.catalog import expression
-from planc.catalog.card import Card, PlanEntry, SplitEntry
+from planc.catalog.card import Card, Input, PlanEntry, SplitEntry
 from planc.catalog.devices import DEVICES, Device
 from planc.catalog.expression import Number
 from planc.catalog.lookup import Lookup
@@ -96,6 +96,51 @@ class Case:
         )
 
     @cached_property
+    def passes_mask(self) -> bool:
+        """Whether the denoiser gets a mask that hides padding: its class takes one, and somebody pads."""
+        pipeline = self.lookup.pipeline
+        if self.card is None or pipeline is None or pipeline.text.mask is None:
+            return False
+        takes = any(tensor.is_mask and self.is_passed(tensor) for tensor in self.card.facts.inputs.values())
+        return takes and (pipeline.text.pads_to_length or self.pads_text)
+
+    def is_passed(self, tensor: Input) -> bool:
+        """Whether the config has the flag without which an input is not passed."""
+        if tensor.when is None:
+            return True
+        released = self.lookup.checkpoint
+        return bool((self.sizes or {}).get(tensor.when) or (released and released.pipeline_config.get(tensor.when)))
+
+    @cached_property
+    def tokens(self) -> Mapping[str, str]:
+        """How height, width and frames become tokens for this pipeline; each may use those before it."""
+        usual = self.card.facts.tokens if self.card else {}
+        own = self.lookup.pipeline.tokens if self.lookup.pipeline else {}
+        return {**{name: text for name, text in usual.items() if name not in own}, **own}
+
+    @cached_property
+    def context_ranks(self) -> int:
+        """Ranks that share one sequence."""
+        parallel = self.target.context_parallel
+        return 1 if parallel is None else parallel.ring_degree * parallel.ulysses_degree
+
+    @cached_property
+    def refused_kinds(self) -> Mapping[str, int]:
+        """Kinds of context parallelism that the target uses and the card refuses, and over how many ranks."""
+        parallel = self.target.context_parallel
+        if parallel is None or self.card is None:
+            return {}
+        degrees = {"ring": parallel.ring_degree, "ulysses": parallel.ulysses_degree}
+        refused = self.card.facts.context_parallel_refused
+        return {kind: degree for kind, degree in degrees.items() if degree > 1 and kind in refused}
+
+    @cached_property
+    def world_size(self) -> int:
+        """Ranks in all."""
+        parallel = self.target.tensor_parallel
+        return self.context_ranks * (1 if parallel is None else parallel.degree)
+
+    @cached_property
     def compile(self) -> Compile:
         """How the denoisers are compiled, defaults filled in."""
         return self.target.compile or Compile()
@@ -139,6 +184,16 @@ class Case:
                 for name, tensor in said.items()
             ]
         return tuple(splits)
+
+
+def divisors(number: int) -> list[int]:
+    """The divisors of `number` above 1."""
+    return [candidate for candidate in range(2, number + 1) if number % candidate == 0]
+
+
+def listed(items: Iterable[object]) -> str:
+    """Numbers or names as a sentence lists them."""
+    return ", ".join(map(str, items))
 
 
 def _split_entry(module: str, tensor: str | None, said: ContextParallelTensor) -> SplitEntry:

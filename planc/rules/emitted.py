@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planc.catalog.devices import DEVICES
 from planc.diagnostics import Span
 from planc.rules.case import Case, Hit
 
@@ -65,6 +64,13 @@ def idle_field(case: Case) -> Iterator[Hit]:
             message="`timeout` has no effect: a single process has no process group",
             hint="leave it out",
         )
+    context = target.context_parallel
+    if context is not None and context.says("convert_to_fp32") and context.ring_degree == 1:
+        yield Hit(
+            span=context.key_span("convert_to_fp32"),
+            message="`convert_to_fp32` has no effect: only ring attention merges partial results, and ring_degree is 1",
+            hint="leave it out",
+        )
     yield from _idle_in_components(case)
     if case.card is not None and case.card.facts.output == "image":
         for shape in target.shapes:
@@ -103,10 +109,13 @@ def not_emitted(case: Case) -> Iterator[Hit]:
         version: 1
         model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
         targets:
-          cp:
+          tp:
             device: cuda
             mode: eager
-            context_parallel: {ulysses_degree: 2, plan: class}  # error: P801
+            tensor_parallel:
+              degree: 2
+              plan: class
+              spanning_norms: [transformer_blocks.*.attn.norm_q]  # error: P801
 
     Use instead
         version: 1
@@ -118,12 +127,6 @@ def not_emitted(case: Case) -> Iterator[Hit]:
             tensor_parallel: {degree: 2, plan: class}
     """
     target = case.target
-    if case.device is None:
-        yield Hit(
-            span=target.span("device"),
-            message=f"planc cannot write scripts for `device: {target.device}` yet",
-            hint=f"devices it writes for: {', '.join(DEVICES)}",
-        )
     if target.launch is not None and target.launch.nnodes > 1:
         yield Hit(
             span=target.launch.span("nnodes"),

@@ -19,7 +19,6 @@ OWNED_KEYWORDS = {
     "num_images_per_prompt": "say it as `batch` in `shapes`",
     "generator": "say `seed`; the script has --seed",
     "output_type": "the script decides by the ending of --output",
-    "image": "planc cannot emit image inputs yet",
 }
 """Keywords of `__call__` that the script itself passes, and where a plan says them."""
 
@@ -30,6 +29,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "flag": ("true or false", lambda value: isinstance(value, bool)),
     "integers": ("a list of whole numbers", lambda value: _is_list_of(value, (int,))),
     "numbers": ("a list of numbers", lambda value: _is_list_of(value, (int, float))),
+    "image": ("the path of an image", lambda value: isinstance(value, str)),
 }
 
 

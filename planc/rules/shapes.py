@@ -90,33 +90,41 @@ def unfixed_shape(case: Case) -> Iterator[Hit]:
             hint="declare what you will make: shapes: [{height: 1024, width: 1024, text_tokens: 512}]",
         )
     for shape in case.target.shapes:
-        if open_inputs := _open_inputs(case, shape):
+        open_inputs = _open_inputs(case, shape)
+        missing = [size for size in _SAID if any(size in sizes for sizes in open_inputs.values())]
+        if missing:
+            verb = "is" if len(missing) == 1 else "are"
             yield Hit(
                 span=shape.at.span,
-                message=f"the shape does not fix {', '.join(f'`{name}`' for name in open_inputs)}: `text_tokens` is missing",
+                message=f"the shape does not fix {', '.join(f'`{name}`' for name in open_inputs)}: {' and '.join(f'`{size}`' for size in missing)} {verb} missing",
                 notes=tuple(
                     f"{name} is [{', '.join(map(str, case.card.facts.inputs[name].shape))}]" for name in open_inputs
                 ),
-                hint="add the length that prompts are padded to, such as `text_tokens: 512`",
+                hint=f"add {' and '.join(_SAID[size] for size in missing)}",
             )
 
 
-def _open_inputs(case: Case, shape: Shape) -> list[str]:
-    """Inputs with a dim that neither the shape nor the config fixes."""
+_SAID = {
+    "num_frames": "the number of frames, such as `num_frames: 81`",
+    "text_tokens": "the length that prompts are padded to, such as `text_tokens: 512`",
+}
+"""What a shape may leave open."""
+
+
+def _open_inputs(case: Case, shape: Shape) -> dict[str, set[str]]:
+    """Inputs with a dim that the shape does not fix, and what it lacks for each."""
     assert case.card is not None
-    fixed = {"batch", "height", "width", *case.card.known_config, *(case.sizes or ())}
-    if shape.text_tokens is not None:
-        fixed.add("text_tokens")
-    if shape.num_frames is not None:
-        fixed.add("num_frames")
-    for name, text in case.card.facts.tokens.items():
-        if expression.names(text) <= fixed:
-            fixed.add(name)
-    return [
-        name
-        for name, tensor in case.card.facts.inputs.items()
-        if any(isinstance(dim, str) and not expression.names(dim) <= fixed for dim in tensor.shape)
-    ]
+    lacking = {size for size in _SAID if getattr(shape, size) is None}
+    needs = {size: {size} for size in lacking}
+    for name, text in case.tokens.items():
+        needs[name] = set().union(*(needs.get(part, set()) for part in expression.names(text)))
+    found = {}
+    for name, tensor in case.card.facts.inputs.items():
+        dims = [expression.names(dim) for dim in tensor.shape if isinstance(dim, str)]
+        sizes = set().union(*(needs.get(part, set()) for names in dims for part in names))
+        if sizes and case.is_passed(tensor):
+            found[name] = sizes
+    return found
 
 
 def misaligned_size(case: Case) -> Iterator[Hit]:
@@ -159,6 +167,50 @@ def misaligned_size(case: Case) -> Iterator[Hit]:
                     notes=(f"{case.card.class_name}: {case.card.facts.size_source}",),
                     hint=f"use {near}",
                 )
+
+
+def misaligned_frames(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Checks that the number of frames is one more than a multiple of what the VAE turns into one latent frame.
+
+    Why is this bad
+        The pipeline rounds the number: the video has other frames than the plan says, and a compiled target another shape.
+
+    Example
+        version: 1
+        model: {pipeline: WanPipeline, checkpoint: Wan-AI/Wan2.1-T2V-14B-Diffusers}
+        shapes:
+          - height: 480
+            width: 832
+            num_frames: 80  # error: P507
+        targets:
+          eager: {device: cuda, mode: eager}
+
+    Use instead
+        version: 1
+        model: {pipeline: WanPipeline, checkpoint: Wan-AI/Wan2.1-T2V-14B-Diffusers}
+        shapes:
+          - height: 480
+            width: 832
+            num_frames: 81
+        targets:
+          eager: {device: cuda, mode: eager}
+    """
+    if case.card is None or case.card.facts.frame_multiple is None:
+        return
+    multiple = case.number(case.card.facts.frame_multiple)
+    for shape in case.target.shapes:
+        frames = shape.num_frames
+        if multiple is None or frames is None or (frames - 1) % multiple == 0:
+            continue
+        below = (frames - 1) // multiple * multiple + 1
+        yield Hit(
+            span=shape.span("num_frames"),
+            message=f"{frames} frames are not one more than a multiple of {multiple}",
+            notes=(f"the VAE of {case.lookup.pipeline_name} turns {multiple} frames into one, after the first",),
+            hint=f"use {below} or {below + multiple}",
+        )
 
 
 def no_repeated_blocks(case: Case) -> Iterator[Hit]:

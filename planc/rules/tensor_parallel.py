@@ -6,17 +6,9 @@ from collections.abc import Iterator
 
 from planc.catalog import expression, sharding
 from planc.catalog.card import Linear
-from planc.rules.case import Case, Entry, Hit
+from planc.rules.case import Case, Entry, Hit, divisors, listed
+from planc.rules.pattern import wildcard_faults
 from planc.shape import suggest
-
-
-def divisors(number: int) -> list[int]:
-    """The divisors of `number` above 1."""
-    return [candidate for candidate in range(2, number + 1) if number % candidate == 0]
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def indivisible_heads(case: Case) -> Iterator[Hit]:
@@ -57,7 +49,7 @@ def indivisible_heads(case: Case) -> Iterator[Hit]:
         message=f"{case.heads} attention heads cannot be split over {parallel.degree} ranks",
         label="degree of the tensor-parallel axis",
         notes=(f"{case.model_name} has {case.card.facts.heads} = {case.heads}",),
-        hint=f"use a divisor of {case.heads}: {_listed(divisors(case.heads))}",
+        hint=f"use a divisor of {case.heads}: {listed(divisors(case.heads))}",
     )
 
 
@@ -111,7 +103,7 @@ def indivisible_block(case: Case) -> Iterator[Hit]:
             message=f"{uneven[0]} {dim} features of `{entry.plan.pattern}` cannot be split over {parallel.degree} ranks",
             label="the cut dim" if len(blocks) == 1 else "one of its fused blocks",
             notes=(_shape_note(found.linear, case),),
-            hint=f"use a degree of {_listed(legal)}" if legal else f"leave `{entry.plan.pattern}` out of the plan",
+            hint=f"use a degree of {listed(legal)}" if legal else f"leave `{entry.plan.pattern}` out of the plan",
         )
 
 
@@ -232,29 +224,8 @@ def misplaced_wildcard(case: Case) -> Iterator[Hit]:
 
 
 def _wildcard_faults(case: Case, entry: Entry) -> Iterator[Hit]:
-    pattern = entry.plan.pattern
-    stars = pattern.count("*")
-    if case.card is None or stars == 0:
-        return
-    if stars > 1:
-        yield Hit(
-            span=entry.span,
-            message=f"`{pattern}` has {stars} wildcards; a pattern takes one",
-            hint="write one entry for each module below the block",
-        )
-        return
-    prefix, _, suffix = pattern.partition("*")
-    path = prefix.rstrip(".")
-    is_alone = prefix.endswith(".") and (not suffix or suffix.startswith("."))
-    if is_alone and sharding.module_list(case.card.inventory, path) is not None:
-        return
-    lists = [known for known in case.card.inventory.module_lists if "*" not in known]
-    yield Hit(
-        span=entry.span,
-        message=f"the wildcard of `{pattern}` does not stand for the blocks of a ModuleList",
-        notes=(f"ModuleLists of {case.card.class_name}: {', '.join(lists)}",),
-        hint=f"write `{lists[0]}.*.…`" if lists else "write the modules out",
-    )
+    if case.card is not None:
+        yield from wildcard_faults(case.card, entry.plan.pattern, entry.span)
 
 
 def unfit_blocks(case: Case) -> Iterator[Hit]:
@@ -319,4 +290,103 @@ def unfit_blocks(case: Case) -> Iterator[Hit]:
                 message=f"blocks {list(parts)} add up to {sum(parts)}, which does not divide the {total} features of `{plan.pattern}`",
                 notes=(_shape_note(found.linear, case),),
                 hint=f"use proportions whose sum divides {total}",
+            )
+
+
+def uncuttable_linear(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Reports a planned Linear that none of the styles may cut, because of what else reads its output.
+
+    Why is this bad
+        A norm over all heads would see one rank's heads only: the video is wrong and plausible.
+
+    Example
+        version: 1
+        model: {pipeline: WanPipeline, checkpoint: Wan-AI/Wan2.1-T2V-14B-Diffusers}
+        targets:
+          tp:
+            device: cuda
+            mode: eager
+            tensor_parallel:
+              degree: 2
+              plan:
+                blocks.*.attn1.to_q: colwise  # error: P306
+
+    Use instead
+        version: 1
+        model: {pipeline: WanPipeline, checkpoint: Wan-AI/Wan2.1-T2V-14B-Diffusers}
+        targets:
+          tp:
+            device: cuda
+            mode: eager
+            tensor_parallel:
+              degree: 2
+              plan:
+                blocks.*.ffn.net.0.proj: colwise
+                blocks.*.ffn.net.2: rowwise
+    """
+    if case.card is None:
+        return
+    for entry in case.entries:
+        found = sharding.match(case.card.inventory, entry.plan.pattern)
+        reason = case.card.facts.whole_linears.get(found.linear.pattern) if found else None
+        if reason is not None:
+            yield Hit(
+                span=entry.span,
+                message=f"no style may cut `{entry.plan.pattern}`",
+                notes=(f"in {case.card.class_name} {reason}",),
+                hint="leave it out of the plan",
+            )
+
+
+def doubly_planned_linear(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Reports a Linear that two patterns name: one by `*`, the other by its index.
+
+    Why is this bad
+        diffusers groups patterns by block and cuts such a Linear twice: what a rank then holds is neither plan's.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          tp:
+            device: cuda
+            mode: eager
+            tensor_parallel:
+              degree: 2
+              plan:
+                transformer_blocks.*.attn.to_q: colwise
+                transformer_blocks.0.attn.to_q: colwise  # error: P307
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        targets:
+          tp:
+            device: cuda
+            mode: eager
+            tensor_parallel:
+              degree: 2
+              plan:
+                transformer_blocks.*.attn.to_q: colwise
+    """
+    if case.card is None:
+        return
+    whole: dict[str, str] = {}
+    picked: list[tuple[Entry, sharding.Match]] = []
+    for entry in case.entries:
+        found = sharding.match(case.card.inventory, entry.plan.pattern)
+        if found is not None and not found.is_one:
+            whole[found.linear.pattern] = entry.plan.pattern
+        elif found is not None and (case.sizes is None or not next(_absent(case, entry, found), None)):
+            picked.append((entry, found))
+    for entry, found in picked:
+        if found.linear.pattern in whole:
+            yield Hit(
+                span=entry.span,
+                message=f"`{entry.plan.pattern}` is planned twice: `{whole[found.linear.pattern]}` names it too",
+                hint="leave one of the two out, or write the other blocks out by index",
             )
