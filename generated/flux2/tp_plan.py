@@ -29,5 +29,9 @@ TP_PLANS: dict[str, dict[str, dict[str, Any]]] = {
     "tp8": {"transformer": PLAN_TP8_TRANSFORMER},
     "tp8-compiled": {"transformer": PLAN_TP8_TRANSFORMER},
     "cuda-tp4": {"transformer": PLAN_TP8_TRANSFORMER},
+    "cuda-tp2-cp4": {"transformer": PLAN_TP8_TRANSFORMER},
+    "xpu-tp4": {"transformer": PLAN_TP8_TRANSFORMER},
+    "tpu-tp4": {"transformer": PLAN_TP8_TRANSFORMER},
     "cpu": {"transformer": PLAN_TP8_TRANSFORMER},
+    "cpu-tp2-cp2": {"transformer": PLAN_TP8_TRANSFORMER},
 }

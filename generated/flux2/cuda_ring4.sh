@@ -1,0 +1,5 @@
+#!/bin/sh
+# Starts the target `cuda-ring4` of flux2.yaml: 4 ranks, one GPU each.
+# Written by planc; options are passed on:  sh cuda_ring4.sh --prompt "a lighthouse at dusk"
+set -eu
+exec torchrun --standalone --nproc_per_node=4 "$(dirname -- "$0")/cuda_ring4.py" "$@"

@@ -1,0 +1,263 @@
+"""QwenImagePipeline on 2 processes, context parallel, eager.
+
+Written by planc from the target `cpu-cp2` of qwen-image.yaml:
+change the plan and build it again.
+
+    torchrun --standalone --nproc_per_node=2 cpu_cp2.py --prompt "a lighthouse at dusk"
+
+A CPU mesh shows that the program is right, not how fast it is.
+"""
+
+import argparse
+import os
+import resource
+import sys
+import time
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from diffusers import ContextParallelConfig, QwenImagePipeline
+from diffusers.hooks import tensor_parallel
+from diffusers.utils import logging as diffusers_logging
+from PIL import Image
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.nn.functional import pad
+from transformers.utils import logging as transformers_logging
+
+CHECKPOINT = "Qwen/Qwen-Image"
+WORLD_SIZE = 2
+SHAPES: list[dict[str, int]] = [
+    {"height": 1024, "width": 1024, "max_sequence_length": 512},
+]
+FILE_TYPES = (".png", ".jpg", ".webp", ".npy")
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the options; their defaults are the plan's."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    prompts = parser.add_mutually_exclusive_group()
+    prompts.add_argument(
+        "--prompt",
+        default="a golden retriever surfing a wave, photorealistic",
+    )
+    prompts.add_argument("--prompt-file", type=Path, help="one prompt a line")
+    parser.add_argument("--negative-prompt", type=str, default="blurry")
+    parser.add_argument("--true-cfg-scale", type=float, default=4.0)
+    parser.add_argument("--num-inference-steps", type=int, default=50)
+    # The first shape that has all that is asked for is taken.
+    parser.add_argument("--height", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--max-sequence-length", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", default=CHECKPOINT, help="hub id or folder")
+    parser.add_argument(
+        "--dtype",
+        choices=("bfloat16", "float16", "float32"),
+        default="bfloat16",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("qwen-image-cpu-cp2.png"),
+        help="image file, or .npy for the float array",
+    )
+    args = parser.parse_args()
+    if args.output.suffix not in FILE_TYPES:
+        fail(f"--output {args.output} must end in one of {', '.join(FILE_TYPES)}")
+    return args
+
+
+def fail(message: str) -> NoReturn:
+    """Stop; of all ranks only the first says why."""
+    sys.exit(f"error: {message}" if os.environ.get("RANK", "0") == "0" else 1)
+
+
+def chosen_shape(args: argparse.Namespace) -> dict[str, int]:
+    """Keywords of the pipeline's call for the shape that was asked for."""
+    options = {key: getattr(args, key) for key in SHAPES[0]}
+    asked = {key: value for key, value in options.items() if value is not None}
+    for shape in SHAPES:
+        if asked.items() <= shape.items():
+            return shape
+    return {**SHAPES[0], **asked}
+
+
+def read_prompts(args: argparse.Namespace) -> list[str]:
+    """The prompts to run, one or a file of them."""
+    if args.prompt_file is None:
+        return [args.prompt]
+    try:
+        lines = args.prompt_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        fail(f"cannot read {args.prompt_file}: {error}")
+    prompts = [line.strip() for line in lines if line.strip()]
+    return prompts or fail(f"{args.prompt_file} holds no prompt")
+
+
+def allow_cpu_mesh() -> None:
+    """Let diffusers' parallel code, made for accelerators, run on CPU ranks.
+
+    Seen in diffusers 0.42.1 and torch 2.13: a CPU mesh is refused by name, and the
+    rank's device is computed from the number of accelerators.
+    """
+    hooks: Any = tensor_parallel
+    core: Any = torch._C
+    accelerator: Any = torch.accelerator
+    hooks._SUPPORTED_TP_DEVICES = (*hooks._SUPPORTED_TP_DEVICES, "cpu")
+    core._get_accelerator = lambda: torch.device("cpu")
+    accelerator.device_count = lambda: 1
+
+
+def fetch(checkpoint: str) -> None:
+    """Download the checkpoint into the cache of the Hugging Face hub."""
+    if not Path(checkpoint).is_dir():
+        QwenImagePipeline.download(checkpoint)
+
+
+def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
+    """Load the pipeline and place its components."""
+    dtype = getattr(torch, args.dtype)
+    pipe = QwenImagePipeline.from_pretrained(
+        args.checkpoint,
+        dtype=dtype,
+    )
+    pipe.to(device)
+    pipe.transformer.enable_parallelism(
+        config=ContextParallelConfig(ulysses_degree=2, mesh=mesh),
+    )
+    return pipe
+
+
+def encode(
+    pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
+) -> dict[str, Any]:
+    """The embeddings of a prompt, all of one length, under the keywords that take them."""
+    # The text encoder runs where it is; only the embeddings travel.
+    device, dtype = pipe.transformer.device, getattr(torch, args.dtype)
+    with torch.no_grad():
+        encoded = pipe.encode_prompt(
+            prompt,
+            device=pipe.text_encoder.device,
+            max_sequence_length=shape["max_sequence_length"],
+        )
+    embeds, mask = encoded[0].to(device, dtype), encoded[1]
+    if mask is None:
+        mask = torch.ones(embeds.shape[:2], dtype=torch.long)
+    # One place at least is padding: the pipeline drops a mask that hides nothing,
+    # and without a mask the model is another graph.
+    kept = min(embeds.shape[1], shape["max_sequence_length"] - 1)
+    missing = shape["max_sequence_length"] - kept
+    return {
+        "prompt_embeds": pad(embeds[:, :kept], (0, 0, 0, missing)),
+        "prompt_embeds_mask": pad(mask[:, :kept].to(device), (0, missing)),
+    }
+
+
+def request(
+    pipe: Any, prompt: str, shape: dict[str, int], args: argparse.Namespace
+) -> dict[str, Any]:
+    """Keywords of the pipeline's call for one prompt."""
+    negative = encode(pipe, args.negative_prompt, shape, args)
+    return {
+        **encode(pipe, prompt, shape, args),
+        **{f"negative_{key}": value for key, value in negative.items()},
+        "true_cfg_scale": args.true_cfg_scale,
+        "num_inference_steps": args.num_inference_steps,
+        **shape,
+    }
+
+
+def generate(pipe: Any, keywords: dict[str, Any], seed: int) -> tuple[Any, list[float]]:
+    """Run the pipeline once.
+
+    Returns the images as floats from 0 to 1, (batch, height, width, channels), and
+    the seconds of each step; the first includes the text encoder.
+    """
+    marks = [time.perf_counter()]
+
+    def mark(_: Any, step: int, timestep: Any, tensors: Any) -> Any:
+        marks.append(time.perf_counter())
+        return tensors
+
+    images = pipe(
+        **keywords,
+        generator=torch.Generator().manual_seed(seed),
+        callback_on_step_end=mark,
+        output_type="np",
+    ).images
+    return images, [after - before for before, after in pairwise(marks)]
+
+
+def save(images: Any, path: Path) -> None:
+    """Write the float array to a .npy file, or each image to a file of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npy":
+        np.save(path, images)
+        print(f"saved {path}")
+        return
+    for index, image in enumerate(images):
+        file = path if len(images) == 1 else path.with_stem(f"{path.stem}-{index}")
+        Image.fromarray((image * 255).round().astype(np.uint8)).save(file)
+        print(f"saved {file}")
+
+
+def report(steps: list[float]) -> None:
+    """Print what a step took, and the peak memory."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts KiB
+    print(
+        f"{len(steps)} steps, {median(steps):.3f} s a step (median); "
+        f"peak host memory {peak / 2**30:.2f} GiB"
+    )
+
+
+def main() -> None:
+    """Load, run and save."""
+    args = parse_args()
+    shape, prompts = chosen_shape(args), read_prompts(args)
+    if os.environ.get("WORLD_SIZE") != str(WORLD_SIZE):
+        fail(
+            "start one process a rank: torchrun --standalone --nproc_per_node=2 cpu_cp2.py",
+        )
+
+    # The process group, this rank's device, and the mesh.
+    allow_cpu_mesh()
+    dist.init_process_group(backend="gloo", timeout=timedelta(seconds=3600))
+    device = torch.device("cpu")
+    rank = dist.get_rank()
+    mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("ring", "ulysses"))
+    if rank != 0:
+        diffusers_logging.set_verbosity_error()
+        diffusers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+
+    # Rank 0 fetches the checkpoint; the others wait, and find it in the cache.
+    if rank == 0:
+        fetch(args.checkpoint)
+    dist.barrier()
+    pipe = load(args, device, mesh)
+    pipe.set_progress_bar_config(disable=rank != 0)
+
+    images, steps = [], []
+    for prompt in prompts:
+        keywords = request(pipe, prompt, shape, args)
+        made, seconds = generate(pipe, keywords, args.seed)
+        images.append(made)
+        steps += seconds
+    if rank == 0:
+        save(np.concatenate(images), args.output)
+        report(steps)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
