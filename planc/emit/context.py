@@ -180,6 +180,10 @@ class PlanContext:
 
     pipeline: str
     checkpoint: str
-    height: int
-    width: int
-    degree: int
+    shape: str
+    parallel_name: str
+    parallel_device: str
+    cache_dir: str
+    parallel: str
+    """What the parallel target says beside its device; empty where the class has no plan of its own."""
+    cpu_parallel: str

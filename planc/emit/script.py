@@ -32,7 +32,7 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         title=_title(target, row),
         target=target.name,
         plan_file=program.file_name,
-        command=f'{command} --prompt "a lighthouse at dusk"',
+        command=f'{command} --prompt "a lighthouse at dusk"{_required(target)}',
         fail_without_ranks=call("fail", [literal(f"start one process a rank: {torchrun}")], indent=8),
         remarks=tuple(_remarks(target, row)),
         stdlib_imports=_stdlib_imports(target, row),
@@ -107,6 +107,11 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         peak_memory=row.peak_memory,
         peak_memory_of=row.peak_memory_of,
     )
+
+
+def _required(target: TargetProgram) -> str:
+    """Options that the plan leaves to whoever runs the script."""
+    return "".join(f" --{item.name.replace('_', '-')} photo.jpg" for item in target.call if item.value is None)
 
 
 def _title(target: TargetProgram, row: Device) -> str:

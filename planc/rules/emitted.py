@@ -51,6 +51,12 @@ def idle_field(case: Case) -> Iterator[Hit]:
             message=f"`cache_dir` has no effect: nothing is compiled in eager mode on {device.name}",
             hint="write `cache_dir: null`",
         )
+    elif target.says("cache_dir") and not device.cache_variable:
+        yield Hit(
+            span=target.key_span("cache_dir"),
+            message=f"`cache_dir` has no effect on {device.name}: no setting of its compiler's cache is known",
+            hint="leave it out",
+        )
     if target.hardware is not None and target.hardware.lnc is not None and not device.lnc_variable:
         yield Hit(
             span=target.hardware.key_span("lnc"),

@@ -12,7 +12,7 @@ from planc.rules.case import Case, Hit
 from planc.spec import Shape
 
 
-def dynamic_on_neuron(case: Case) -> Iterator[Hit]:
+def refused_dynamic(case: Case) -> Iterator[Hit]:
     """
     What it does
         Reports `dynamic: true` on a device whose compiler takes static shapes only.
@@ -166,6 +166,53 @@ def misaligned_size(case: Case) -> Iterator[Hit]:
                     message=f"a {side} of {pixels} is no multiple of {multiple}",
                     notes=(f"{case.card.class_name}: {case.card.facts.size_source}",),
                     hint=f"use {near}",
+                )
+
+
+def refused_compile_mode(case: Case) -> Iterator[Hit]:
+    """
+    What it does
+        Reports a compile mode or options on a device whose own compile backend takes neither.
+
+    Why is this bad
+        Modes and options are inductor's. The neuron backend warns and compiles as by default; the tpu backend raises.
+
+    Example
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: neuron
+            mode: compiled
+            compile: {mode: max-autotune}  # error: P508
+            cache_dir: /var/lib/neff
+
+    Use instead
+        version: 1
+        model: {pipeline: Flux2KleinPipeline, checkpoint: black-forest-labs/FLUX.2-klein-4B}
+        shapes: [{height: 1024, width: 1024, text_tokens: 512}]
+        targets:
+          compiled:
+            device: neuron
+            mode: compiled
+            compile: {fullgraph: true}
+            cache_dir: /var/lib/neff
+    """
+    if case.device is None or not case.device.refuses_mode:
+        return
+    compiles = [case.target.compile] if case.is_compiled else []
+    compiles += [component.compile for component in case.target.components.values()]
+    for compile_ in compiles:
+        if compile_ is None or compile_.backend not in (None, case.device.compile_backend):
+            continue
+        for key, said in (("mode", compile_.mode not in (None, "default")), ("options", bool(compile_.options))):
+            if said:
+                yield Hit(
+                    span=compile_.key_span(key),
+                    message=f"the compile backend `{case.device.compile_backend}` takes no `{key}`",
+                    notes=(f"seen in: {case.device.source}",),
+                    hint="leave it out",
                 )
 
 

@@ -42,7 +42,9 @@ class Scripts:
         card = lookup(said["model"]["checkpoint"], said["model"]["pipeline"]).card
         assert card is not None
         self.size = card.facts.tiny.size
-        self.folder = build(yaml.safe_dump(_plan(said, str(folder / "tiny"), self.size)), model)
+        self.folder = build(yaml.safe_dump(_plan(said, str(folder / "tiny"), self.size)), model).with_name(
+            model.replace("-", "_")
+        )
         self._fork = fork
 
     def run(self, target: str, folder: Path, *options: str, ranks: int = 0, program: Path | None = None) -> Finished:
