@@ -73,10 +73,10 @@ def parsed(command: str) -> tuple[str, dict[str, str], str]:
 
 def test_github_shows_a_finding_beside_its_line(report: Report) -> None:
     """A broken plan is one command, with place, title, message, note and help."""
-    code, shown = report(CLEAN.replace("degree: 4", "degree: 5"), "github", "plans/a b.yaml")
+    code, shown = report(CLEAN.replace("degree: 4", "degree: 5"), "github", "plans/a.yaml")
     assert (code, shown) == (
         1,
-        "::error file=plans/a b.yaml,line=5,col=76,endLine=5,endColumn=77,title=P301 indivisible-heads::"
+        "::error file=plans/a.yaml,line=5,col=76,endLine=5,endColumn=77,title=P301 indivisible-heads::"
         "24 attention heads cannot be split over 5 ranks%0A"
         "note: Flux2Transformer2DModel of black-forest-labs/FLUX.2-klein-4B has num_attention_heads = 24%0A"
         "help: use a divisor of 24: 2, 3, 4, 6, 8, 12, 24\n",
