@@ -119,29 +119,16 @@ Missing = Callable[[Path, Located, str], None]
 """What `build` calls for a required key that is absent: the node's path, the node, the key."""
 
 
+Maker = Callable[[Located, Missing, Path], Any]
+"""Makes a value from a node, whose path is given."""
+
+
 def build(hint: Any, node: Located, missing: Missing, path: Path = ()) -> Any:
     """Make a value of type `hint` from `node`, whose shape the schema has checked.
 
     Calls `missing(path, node, key)` for each required key that is absent, and goes on; `path` is the node's.
     """
-    origin = get_origin(hint)
-    if origin is Annotated:
-        return build(get_args(hint)[0], node, missing, path)
-    if origin in (Union, types.UnionType):
-        return build(arm_for(get_args(hint), node), node, missing, path)
-    if origin is tuple:
-        return tuple(build(get_args(hint)[0], item, missing, (*path, i)) for i, item in enumerate(node.value))
-    if origin is not None and issubclass_safe(origin, Mapping):
-        item_hint = get_args(hint)[1]
-        said = {
-            key: item
-            for key, item in node.value.items()
-            if item.value is not None or type(None) not in get_args(item_hint)
-        }
-        return {key: build(item_hint, item, missing, (*path, key)) for key, item in said.items()}
-    if is_dataclass(hint) and isinstance(hint, type):
-        return _build_record(hint, node, missing, path)
-    return node.plain
+    return _maker(hint)(node, missing, path)
 
 
 def issubclass_safe(candidate: Any, parent: type) -> bool:
@@ -149,20 +136,57 @@ def issubclass_safe(candidate: Any, parent: type) -> bool:
     return isinstance(candidate, type) and issubclass(candidate, parent)
 
 
-def _build_record(record: type, node: Located, missing: Missing, path: Path) -> Any:
+def _maker(hint: Any) -> Maker:
+    """How a value of type `hint` is made: the type is looked into once, not for each of many values."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _maker(get_args(hint)[0])
+    if origin in (Union, types.UnionType):
+        return _union_maker(get_args(hint))
+    if origin is tuple:
+        make = _maker(get_args(hint)[0])
+        return lambda node, missing, path: tuple(make(item, missing, (*path, i)) for i, item in enumerate(node.value))
+    if issubclass_safe(origin, Mapping):
+        return _mapping_maker(get_args(hint)[1])
+    if is_dataclass(hint) and isinstance(hint, type):
+        return lambda node, missing, path: _build_record(hint, node, missing, path)
+    return lambda node, missing, path: node.plain
+
+
+def _mapping_maker(item_hint: Any) -> Maker:
+    make, keeps_null = _maker(item_hint), type(None) not in get_args(item_hint)
+    return lambda node, missing, path: {
+        key: make(item, missing, (*path, key))
+        for key, item in node.value.items()
+        if item.value is not None or keeps_null
+    }
+
+
+@cache
+def _fields(record: type) -> tuple[tuple[str, str, bool, Maker], ...]:
+    """Of each field but `at`: its name, its key, whether it is required, and how its value is made."""
     hints = hints_of(record)
-    values: dict[str, Any] = {}
-    for item in fields(record):
-        if item.name == "at":
-            values["at"] = node
-            continue
-        key = key_of(item.name)
+    return tuple(
+        (
+            item.name,
+            key_of(item.name),
+            item.default is MISSING and item.default_factory is MISSING,
+            _maker(hints[item.name]),
+        )
+        for item in fields(record)
+        if item.name != "at"
+    )
+
+
+def _build_record(record: type, node: Located, missing: Missing, path: Path) -> Any:
+    values: dict[str, Any] = {"at": node} if issubclass(record, Node) else {}
+    for name, key, is_required, make in _fields(record):
         child = node.value.get(key)
         if child is not None and child.value is not None:
-            values[item.name] = build(hints[item.name], child, missing, (*path, key))
-        elif item.default is MISSING and item.default_factory is MISSING:
+            values[name] = make(child, missing, (*path, key))
+        elif is_required:
             missing(path, node, key)
-            values[item.name] = None
+            values[name] = None
     return record(**values)
 
 
@@ -175,22 +199,35 @@ def holds_mappings(node: Located) -> bool:
     )
 
 
-def arm_for(arms: tuple[Any, ...], node: Located) -> Any:
-    """The member of a union that fits what was written."""
+def _union_maker(arms: tuple[Any, ...]) -> Maker:
+    """Makes the member of a union that fits what was written."""
     has_both = any(is_dataclass(arm) for arm in arms) and any(issubclass_safe(get_origin(arm), Mapping) for arm in arms)
+    makers = [(_fit(arm, has_both), _maker(arm)) for arm in arms]
 
-    def fits(arm: Any) -> bool:
-        origin = get_origin(arm)
-        if origin is Annotated:
-            return fits(get_args(arm)[0])
+    def make(node: Located, missing: Missing, path: Path) -> Any:
+        for fits, make_arm in makers:
+            if fits(node):
+                return make_arm(node, missing, path)
+        return node.plain
+
+    return make
+
+
+def _fit(arm: Any, has_both: bool) -> Callable[[Located], bool]:
+    """Whether a node looks like a member of a union; `has_both` says that records and mappings are among them."""
+    origin = get_origin(arm)
+    if origin is Annotated:
+        return _fit(get_args(arm)[0], has_both)
+    is_record, is_mapping = is_dataclass(arm), issubclass_safe(origin, Mapping)
+    choices = get_args(arm) if origin is Literal else ()
+
+    def fits(node: Located) -> bool:
         if isinstance(node.value, dict):
-            if has_both:
-                return is_dataclass(arm) != holds_mappings(node)
-            return is_dataclass(arm) or issubclass_safe(origin, Mapping)
+            return is_record != holds_mappings(node) if has_both else is_record or is_mapping
         if isinstance(node.value, tuple):
             return origin is tuple
         if origin is Literal:
-            return node.value in get_args(arm)
+            return node.value in choices
         return arm is type(node.value) or (arm is float and type(node.value) is int)
 
-    return next((arm for arm in arms if fits(arm)), type(node.value))
+    return fits

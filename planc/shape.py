@@ -6,18 +6,18 @@ import json
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import extend
-
-from planc import resources
+from planc import conformity, resources
 from planc.diagnostics import Diagnostic, Findings, Span
 from planc.faults import BAD_NAME, MISSING_KEY, OUT_OF_RANGE, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
 from planc.located import Located, holds_mappings
 from planc.source import Document
 from planc.spec import SYNONYMS
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 _KINDS = {
     "string": "text",
@@ -36,14 +36,29 @@ _LEAST = {
 
 
 @cache
+def schema_of_plans() -> dict[str, Any]:
+    """The schema of plan files."""
+    found: dict[str, Any] = json.loads(resources.text("schemas", "plan.schema.json"))
+    return found
+
+
+@cache
+def conforms() -> conformity.Test:
+    """The test whether a plan has the shape of a plan; it agrees with `validator`."""
+    return conformity.compiled(schema_of_plans())
+
+
+@cache
 def validator() -> Draft202012Validator:
     """The validator of plan files; unlike JSON Schema it takes 8.0 for no whole number."""
-    schema = json.loads(resources.text("schemas", "plan.schema.json"))
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
     checker = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     ).redefine("number", lambda _, value: isinstance(value, int | float) and not isinstance(value, bool))
     strict = extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]  # its stub lacks types
-    found: Draft202012Validator = strict(schema)
+    found: Draft202012Validator = strict(schema_of_plans())
     return found
 
 
@@ -55,6 +70,8 @@ def suggest(word: str, choices: Iterable[str]) -> str | None:
 
 def check(document: Document, findings: Findings) -> None:
     """Report everything in which `document` differs from the plan format."""
+    if conforms()(document.root.value):
+        return
     for error in validator().iter_errors(document.root.plain):
         findings.add(*_translate(error, document.root))
 
@@ -116,7 +133,7 @@ def _any_of(error: ValidationError, root: Located, node: Located, where: str) ->
 
 
 def _is_meant(arm: dict[str, Any], arms: list[dict[str, Any]], node: Located) -> bool:
-    """Whether the value looks like this member of a union, as `located.arm_for` chooses it."""
+    """Whether the value looks like this member of a union, as `located.build` chooses it."""
     if not isinstance(node.value, dict):
         return "enum" not in arm and _is_of(node.plain, arm)
     if "object" not in _kinds(arm):

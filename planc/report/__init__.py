@@ -1,1 +1,1 @@
-"""Diagnostics → text for people, json for programs."""
+"""Diagnostics → text for people; json, workflow commands and SARIF for programs."""

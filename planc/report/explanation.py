@@ -35,16 +35,21 @@ def summary(fault: Fault) -> str:
 def text(fault: Fault) -> str:
     """The whole documentation, for a terminal."""
     parts = [f"{fault.code} {fault.name} ({fault.severity.value})"]
-    for name, body in sections(fault).items():
-        shown = MARK.sub(r"  # <- \1", body)
+    for name, said in sections(fault).items():
+        shown = MARK.sub(r"  # <- \1", said)
         parts.append(f"{name}\n" + "\n".join(f"  {line}".rstrip() for line in shown.splitlines()))
     return "\n\n".join(parts)
 
 
 def markdown(fault: Fault) -> str:
     """The whole documentation, for the docs."""
-    parts = [f"## {fault.code} `{fault.name}`", f"*{fault.severity.value}*"]
-    for name, body in sections(fault).items():
-        shown = MARK.sub(r"  # <- \1", body)
+    return f"## {fault.code} `{fault.name}`\n\n*{fault.severity.value}*\n\n{body(fault)}"
+
+
+def body(fault: Fault) -> str:
+    """The sections as markdown, without a heading."""
+    parts = []
+    for name, said in sections(fault).items():
+        shown = MARK.sub(r"  # <- \1", said)
         parts.append(f"**{name}**\n\n" + (f"```yaml\n{shown}\n```" if name in SECTIONS[2:] else shown))
     return "\n\n".join(parts)

@@ -49,22 +49,27 @@ def _plain(text: str, colour: str) -> str:
 
 def _lines(item: Diagnostic, rows: Sequence[str], paint: Paint) -> Iterator[str]:
     colour = _COLOURS[item.severity]
-    yield f"{paint(f'{item.severity.value}[{item.code}]', colour)} {item.name}: {_visible(item.message)}"
+    yield f"{paint(f'{item.severity.value}[{item.code}]', colour)} {item.name}: {visible(item.message)}"
     has_excerpt = 0 < item.span.line <= len(rows)
     margin = " " * (len(str(item.span.line)) if has_excerpt else 2)
-    yield f"{margin}{paint('-->', _FRAME)} {_visible(str(item.span))}"
+    yield f"{margin}{paint('-->', _FRAME)} {visible(str(item.span))}"
     if has_excerpt:
         row, caret = _excerpt(rows[item.span.line - 1], item.span)
-        label = f" {_visible(item.label)}" if item.label else ""
+        label = f" {visible(item.label)}" if item.label else ""
         yield f"{margin} {paint('|', _FRAME)}"
         yield f"{paint(f'{item.span.line} |', _FRAME)} {row}"
         yield f"{margin} {paint('|', _FRAME)} {paint(caret + label, colour)}"
-    for note in item.notes:
-        yield f"{margin} {paint('=', _FRAME)} note: {_visible(note)}"
-    for other in item.related:
-        yield f"{margin} {paint('=', _FRAME)} see {_visible(str(other.span))}: {_visible(other.message)}"
+    for remark in remarks(item):
+        yield f"{margin} {paint('=', _FRAME)} {visible(remark)}"
+
+
+def remarks(item: Diagnostic, *, has_places: bool = True) -> Iterator[str]:
+    """What is said after the message: notes, other places where `has_places`, and the hint."""
+    yield from (f"note: {note}" for note in item.notes)
+    if has_places:
+        yield from (f"see {other.span}: {other.message}" for other in item.related)
     if item.hint:
-        yield f"{margin} {paint('=', _FRAME)} help: {_visible(item.hint)}"
+        yield f"help: {item.hint}"
 
 
 def _excerpt(row: str, span: Span) -> tuple[str, str]:
@@ -77,18 +82,18 @@ def _excerpt(row: str, span: Span) -> tuple[str, str]:
     tail = "…" if len(row) > shift + _WIDTH else ""
     before = _cells(head + row[shift:start])
     width = _cells(row[start : min(end, shift + _WIDTH)])
-    return head + _visible(cut) + tail, " " * before + "^" * max(1, width)
+    return head + visible(cut) + tail, " " * before + "^" * max(1, width)
 
 
 def _cells(text: str) -> int:
-    """Columns that `text` takes on a terminal, as `_visible` shows it."""
-    shown = _visible(text)
+    """Columns that `text` takes on a terminal, as `visible` shows it."""
+    shown = visible(text)
     return sum(
         0 if unicodedata.category(char) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in shown
     )
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """The text with every control character shown, so that a plan cannot drive the terminal."""
     return "".join(char if char.isprintable() else " " if char == "\t" else repr(char)[1:-1] for char in text)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from planc import cli, pipeline
+from planc.commands.lint import FORMATS
 from planc.diagnostics import Diagnostic, Fault, Findings, Related, Severity, Span
 from planc.report import text
 
@@ -298,7 +299,7 @@ EVIL_PLANS = [
 
 
 @pytest.mark.parametrize("plan", EVIL_PLANS)
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_no_plan_drives_the_terminal(lint: Lint, write_plan: WritePlan, plan: str, form: str) -> None:
     """Whatever control characters a plan holds, raw or escaped, `planc lint` prints none of them raw."""
     write_plan(plan)
@@ -307,7 +308,7 @@ def test_no_plan_drives_the_terminal(lint: Lint, write_plan: WritePlan, plan: st
     assert raw(shown) == []
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_no_file_name_drives_the_terminal(lint: Lint, write_plan: WritePlan, form: str) -> None:
     """Control characters in a file's name are shown, not sent."""
     write_plan("a: off\n", "x\x1b[31m.yaml")
@@ -316,7 +317,7 @@ def test_no_file_name_drives_the_terminal(lint: Lint, write_plan: WritePlan, for
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 names only")
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_file_name_that_is_not_utf8_is_no_bug(planc: Planc, tmp_path: Path, form: str) -> None:
     """A file whose name is not UTF-8 is linted like any other, in a terminal that takes only UTF-8."""
     name = os.fsdecode(b"caf\xe9.yaml")
@@ -326,7 +327,7 @@ def test_a_file_name_that_is_not_utf8_is_no_bug(planc: Planc, tmp_path: Path, fo
     assert "P011" in done.stdout
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_terminal_without_unicode_is_no_bug(planc: Planc, write_plan: WritePlan, form: str) -> None:
     """Where the terminal takes ASCII only, what it cannot show is escaped; planc does not call that a bug."""
     write_plan("日本: {x: off}\ntargets: {a: {extends: a}}\n")

@@ -545,4 +545,12 @@ def test_the_shape_check_is_as_strict_as_the_schema(data: dict[str, Any]) -> Non
         assert findings.has_errors
 
 
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(data=mutations())
+def test_the_quick_test_agrees_with_the_validator(data: dict[str, Any]) -> None:
+    """A plan that is found to conform without jsonschema is one in which jsonschema finds nothing, and no other is."""
+    document = document_of(data)
+    assert shape.conforms()(document.root.value) == shape.validator().is_valid(document.root.plain)
+
+
 SCHEMA = schema_of_plans()

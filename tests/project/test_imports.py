@@ -13,7 +13,7 @@ RANKS = {
     **dict.fromkeys(("resources", "diagnostics"), 0),
     **dict.fromkeys(("located", "faults"), 1),
     **dict.fromkeys(("spec", "ir", "catalog"), 2),
-    **dict.fromkeys(("source", "schema"), 3),
+    **dict.fromkeys(("source", "schema", "conformity"), 3),
     "shape": 4,
     "load": 5,
     "rules": 6,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from planc.cli import VERBS
+from planc.commands.lint import FORMATS
 
 HEAVY = {"torch", "diffusers", "transformers", "tokenizers", "accelerate", "safetensors", "numpy", "PIL"}
 """What planc loads for `run --tiny`, `tiny` and the card inventories only."""
@@ -47,11 +48,12 @@ def loaded(root: Path, tmp_path: Path) -> Callable[..., set[str]]:
     return run
 
 
-def test_lint_loads_only_what_it_needs(loaded: Callable[..., set[str]], root: Path) -> None:
-    """`planc lint` of a clean plan loads neither torch nor what emits code or paints a terminal."""
-    modules = loaded("lint", str(root / "plans/flux2.yaml"))
-    assert {"planc", "yaml", "jsonschema"} <= modules
-    assert modules & (HEAVY | {"libcst", "jinja2", "rich", "email", "requests", "urllib3"}) == set()
+@pytest.mark.parametrize("form", FORMATS)
+def test_lint_loads_only_what_it_needs(form: str, loaded: Callable[..., set[str]], root: Path) -> None:
+    """`planc lint` of a clean plan loads no torch, and nothing that emits code, paints or gathers errors."""
+    modules = loaded("lint", str(root / "plans/flux2.yaml"), "--format", form)
+    assert {"planc", "yaml"} <= modules
+    assert modules & (HEAVY | {"libcst", "jinja2", "rich", "jsonschema", "email", "requests", "urllib3"}) == set()
 
 
 PLAN = """
