@@ -3,7 +3,7 @@
 Written by planc from the target `cpu` of qwen-image-edit.yaml:
 change the plan and build it again.
 
-    torchrun --standalone --nproc_per_node=2 cpu.py --prompt "a lighthouse at dusk"
+    torchrun --standalone --nproc_per_node=2 cpu.py --prompt "a lighthouse at dusk" --image photo.jpg
 
 Each rank holds 13.59 GB of sharded weights, and 13.68 GB of the transformer whole. A
 CPU mesh shows that the program is right, not how fast it is.

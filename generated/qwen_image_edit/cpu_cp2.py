@@ -3,7 +3,7 @@
 Written by planc from the target `cpu-cp2` of qwen-image-edit.yaml:
 change the plan and build it again.
 
-    torchrun --standalone --nproc_per_node=2 cpu_cp2.py --prompt "a lighthouse at dusk"
+    torchrun --standalone --nproc_per_node=2 cpu_cp2.py --prompt "a lighthouse at dusk" --image photo.jpg
 
 A CPU mesh shows that the program is right, not how fast it is.
 """

@@ -3,7 +3,7 @@
 Written by planc from the target `cuda` of qwen-image-edit.yaml:
 change the plan and build it again.
 
-    python cuda.py --prompt "a lighthouse at dusk"
+    python cuda.py --prompt "a lighthouse at dusk" --image photo.jpg
 """
 
 import argparse

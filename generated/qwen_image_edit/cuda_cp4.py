@@ -3,7 +3,7 @@
 Written by planc from the target `cuda-cp4` of qwen-image-edit.yaml:
 change the plan and build it again.
 
-    torchrun --standalone --nproc_per_node=4 cuda_cp4.py --prompt "a lighthouse at dusk"
+    torchrun --standalone --nproc_per_node=4 cuda_cp4.py --prompt "a lighthouse at dusk" --image photo.jpg
 """
 
 import argparse

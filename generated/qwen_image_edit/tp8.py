@@ -3,7 +3,7 @@
 Written by planc from the target `tp8` of qwen-image-edit.yaml:
 change the plan and build it again.
 
-    torchrun --standalone --nproc_per_node=8 tp8.py --prompt "a lighthouse at dusk"
+    torchrun --standalone --nproc_per_node=8 tp8.py --prompt "a lighthouse at dusk" --image photo.jpg
 
 Meant for trn2.48xlarge. Each rank holds 3.40 GB of sharded weights, and 13.68 GB of the
 transformer whole.

@@ -70,10 +70,13 @@ def literal(value: Any, *, indent: int = 0, before: int = 0, is_exploded: bool =
     return "\n".join([*lines, " " * indent + closing])
 
 
-def call(head: str, arguments: Sequence[str], *, indent: int) -> str:
-    """The text of a call whose arguments are Python text: one line where it fits, else a line an argument."""
+def call(head: str, arguments: Sequence[str], *, indent: int, after: int = 0) -> str:
+    """The text of a call whose arguments are Python text: one line where it fits, else a line an argument.
+
+    `after` is what else stands on the line, such as the comma of an argument.
+    """
     flat = f"{head}({', '.join(arguments)})"
-    if indent + columns(flat) <= WIDTH and "\n" not in flat:
+    if indent + columns(flat) + after <= WIDTH and "\n" not in flat:
         return flat
     pad = " " * (indent + 4)
     return "\n".join([f"{head}(", *(f"{pad}{argument}," for argument in arguments), " " * indent + ")"])

@@ -53,6 +53,6 @@ def _enable(target: TargetProgram, part: ContextParallel) -> str:
         options.append(f"ulysses_degree={part.ulysses_degree}")
     options += [f"{key}=True" for key in ("ulysses_anything", "ring_anything") if getattr(part, key)]
     options.append('mesh=mesh["ring", "ulysses"]' if target.tensor_parallel else "mesh=mesh")
-    config = call("config=ContextParallelConfig", options, indent=8)
+    config = call("config=ContextParallelConfig", options, indent=8, after=1)
     arguments = [config] if part.is_class_plan else [config, f"cp_plan={constant_name(part)}"]
     return call(f"pipe.{part.component}.enable_parallelism", arguments, indent=4)

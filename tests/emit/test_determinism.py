@@ -21,9 +21,9 @@ call: {prompt: a lighthouse, guidance_scale: 1.5, num_inference_steps: 4}
 shapes: [{height: 1024, width: 1024, text_tokens: 512}]
 targets:
   tp:
-    device: neuron
+    device: cuda
     mode: compiled
-    cache_dir: /var/lib/neff
+    cache_dir: /var/lib/inductor
     compile: {options: {b: 1, a: 2, c: x}}
     components: {vae: {dtype: float32}, text_encoder: {placement: cpu}}
     tensor_parallel:

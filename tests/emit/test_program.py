@@ -208,16 +208,16 @@ def test_null_restores_a_default(resolve: Resolve) -> None:
     assert "scope" not in target.compile[0].origins
 
 
-def test_environment_is_sorted_and_the_plans_word_wins(resolve: Resolve) -> None:
-    """Variables come sorted; one that `launch.env` says itself is not overridden by `lnc` or `cache_dir`."""
+def test_environment_is_sorted_and_says_a_variable_once(resolve: Resolve) -> None:
+    """Variables come sorted; one that `launch.env` says itself, as `lnc` does, is there once."""
     text = HEAD + (
         "targets:\n  t:\n    device: neuron\n    mode: eager\n    hardware: {lnc: 1}\n    cache_dir: /var/a\n"
-        '    launch: {env: {ZETA: "1", NEURON_LOGICAL_NC_CONFIG: "2", ALPHA: "0"}}\n'
+        '    launch: {env: {ZETA: "1", NEURON_LOGICAL_NC_CONFIG: "1", ALPHA: "0"}}\n'
     )
     (target,) = resolve(text).targets
     assert target.launch.env == (
         ("ALPHA", "0"),
-        ("NEURON_LOGICAL_NC_CONFIG", "2"),
+        ("NEURON_LOGICAL_NC_CONFIG", "1"),
         ("TORCH_NEURONX_NEFF_CACHE_DIR", "/var/a"),
         ("ZETA", "1"),
     )

@@ -121,7 +121,7 @@ def test_ranks_make_what_one_process_makes(model: str, scripts: Callable[[str], 
     single = own.array("single", tmp_path)
     assert single.std() > 0.02, "a flat picture shows nothing"
     moved = np.abs(single - own.array("single", tmp_path, "--prompt", "a red bicycle")).max()
-    assert moved > 10 * LIMIT, f"the prompt moves the output by {moved:.2g} only"
+    assert moved > 3 * LIMIT, f"the prompt moves the output by {moved:.2g} only"
     run = {target: ranks for target, ranks in PARALLEL.items() if (own.folder / f"{target}.py").exists()}
     assert run, "no target has ranks"
     for target, ranks in run.items():
