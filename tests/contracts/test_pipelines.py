@@ -25,6 +25,15 @@ ENCODED = ("prompt", "negative_prompt", "image")
 LENGTH = 400
 """Longer than FLUX.2 dev's system message, which takes two hundred of the tiny tokenizer's bytes."""
 
+RELEASED_VAE = {
+    "AutoencoderKL": {
+        "block_out_channels": [128, 256, 512, 512],
+        "down_block_types": ["DownEncoderBlock2D"] * 4,
+        "up_block_types": ["UpDecoderBlock2D"] * 4,
+    }
+}
+"""How deep the released VAE is, where the class's default is not what was released: FLUX.1's is that of SD3.5."""
+
 Load = Callable[[str, lookup.Lookup], "Loaded"]
 
 
@@ -51,7 +60,8 @@ def test_call_keywords(known: Card, name: str, diffusers: Any) -> None:
     facts = facts_of(known, name)
     taken = signature(getattr(diffusers, name).__call__)
     text = facts.text
-    set_by_scripts = {*OWNED, facts.batch_keyword, *text.returns} | ({text.length_keyword} - {None})
+    set_by_scripts = {*OWNED, facts.batch_keyword, *text.returns}
+    set_by_scripts |= {text.length_keyword} if text.length_keyword else set()
     set_by_scripts |= {"num_frames"} if facts.output == "frames" else set()
     negative = {f"negative_{keyword}" for keyword in text.returns}
     if text.negative == "none":
@@ -125,6 +135,19 @@ def test_default_size(known: Card, name: str, diffusers: Any, loaded: Loaded) ->
         if known.facts.frame_multiple is not None:
             assert made.num_frames is not None
             assert made.num_frames % expression.evaluate(str(known.facts.frame_multiple), sizes) == 1
+
+
+@pytest.mark.parametrize(("known", "name"), PIPELINES)
+def test_vae_of_the_class_has_the_same_scale(
+    known: Card, name: str, loaded: Loaded, on_meta: Callable[..., Any]
+) -> None:
+    """The tiny VAE shrinks as much as the released one does, so that token counts carry over."""
+    class_name = facts_of(known, name).components["vae"].class_
+    released = on_meta(class_name, RELEASED_VAE.get(class_name, {}))
+    pipe = type(loaded.pipe)(**{**loaded.pipe.components, "vae": released})
+    scales = {key: item for key, item in vars(pipe).items() if key.startswith("vae_")}
+    assert scales
+    assert scales == {key: getattr(loaded.pipe, key) for key in scales}
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
