@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -56,11 +57,15 @@ def diffusers() -> Any:
 
 @pytest.fixture(scope="session")
 def on_meta(torch: Any, diffusers: Any) -> Callable[..., Any]:
-    """Build a class of diffusers with a config on the meta device: shapes, and no weights."""
+    """Build a class of diffusers with a config on the meta device, once: shapes, and no weights. Nobody changes it."""
+    built: dict[str, Any] = {}
 
     def build(class_name: str, config: Any) -> Any:
-        with torch.device("meta"):
-            return getattr(diffusers, class_name)(**config)
+        key = f"{class_name} {json.dumps(dict(config), sort_keys=True)}"
+        if key not in built:
+            with torch.device("meta"):
+                built[key] = getattr(diffusers, class_name)(**config)
+        return built[key]
 
     return build
 
