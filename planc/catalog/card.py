@@ -100,6 +100,8 @@ class Pipeline:
     """Keywords of `__call__` that a plan may say, and what kind of value each takes."""
     required: tuple[str, ...] = ()
     """Those without which the call cannot run, beside the prompt."""
+    call_needs: Mapping[str, str] = field(default_factory=dict)
+    """Those that the call refuses, and the value of the pipeline's own config without which it does."""
     batch_keyword: str = "num_images_per_prompt"
     """Keyword of `__call__` that says how many are made for a prompt."""
     output: Literal["images", "frames"] = "images"

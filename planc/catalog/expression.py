@@ -44,8 +44,8 @@ def evaluate(text: str, sizes: Mapping[str, Number]) -> int:
     """
     try:
         value = _value(_tree(text), sizes)
-    except ZeroDivisionError as error:
-        raise ValueError(f"{text!r} divides by zero") from error
+    except (ZeroDivisionError, OverflowError) as error:
+        raise ValueError(f"{text!r} has no value: {error}") from error
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{text!r} is {value}, not a whole number")
     return int(value)

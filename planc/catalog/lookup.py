@@ -45,6 +45,14 @@ class Lookup:
             return None
         return self.card.facts.pipelines.get(self.pipeline_name)
 
+    @property
+    def tokens(self) -> dict[str, str]:
+        """How height, width and frames become tokens: each expression may use those before it."""
+        if self.card is None:
+            return {}
+        own = self.pipeline.tokens if self.pipeline else {}
+        return {**{name: text for name, text in self.card.facts.tokens.items() if name not in own}, **own}
+
 
 @cache
 def cards() -> tuple[Card, ...]:

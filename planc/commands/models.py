@@ -30,7 +30,8 @@ def run(args: argparse.Namespace) -> int:
             print(f"{card.class_name}  {', '.join(card.facts.pipelines)}")
             for checkpoint, released in card.facts.checkpoints.items():
                 heads = expression.evaluate(card.facts.heads, released.config)
-                print(f"  {checkpoint}  {released.parameters / 1e9:.2f}e9 parameters, {heads} heads")
+                each = f"{len(released.denoisers)} denoisers of " if len(released.denoisers) > 1 else ""
+                print(f"  {checkpoint}  {each}{released.parameters / 1e9:.2f}e9 parameters, {heads} heads")
         return CLEAN
     names = {name: card for card in known for name in (card.class_name, *card.facts.pipelines, *card.facts.checkpoints)}
     if args.name not in names:

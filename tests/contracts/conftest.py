@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from planc.catalog import card
-from planc.catalog.card import Card
+from planc.catalog.card import Pipeline
+from planc.catalog.lookup import Lookup
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A tiny pipeline that was saved and loaded."""
+
+    lookup: Lookup
+    pipe: Any
+    image: Any
+    """An input image for it; None where it takes none."""
+
+    @property
+    def facts(self) -> Pipeline:
+        """The card's facts of the pipeline."""
+        assert self.lookup.pipeline is not None
+        return self.lookup.pipeline
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configs of denoiser and pipeline, whose flags decide which inputs there are."""
+        return {**getattr(self.pipe, self.lookup.denoisers[0]).config, **self.pipe.config}
 
 
 @pytest.fixture(scope="session")
@@ -35,29 +57,36 @@ def diffusers() -> Any:
 
 @pytest.fixture(scope="session")
 def on_meta(torch: Any, diffusers: Any) -> Callable[..., Any]:
-    """Build a class of diffusers with a config on the meta device: shapes, and no weights."""
+    """Build a class of diffusers with a config on the meta device, once: shapes, and no weights. Nobody changes it."""
+    built: dict[str, Any] = {}
 
     def build(class_name: str, config: Any) -> Any:
-        with torch.device("meta"):
-            return getattr(diffusers, class_name)(**config)
+        key = f"{class_name} {json.dumps(dict(config), sort_keys=True)}"
+        if key not in built:
+            with torch.device("meta"):
+                built[key] = getattr(diffusers, class_name)(**config)
+        return built[key]
 
     return build
 
 
 @pytest.fixture(scope="session")
-def tiny_pipeline(diffusers: Any, torch: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Card, str], Any]:
-    """A tiny pipeline of a card's class, saved and loaded once."""
+def tiny_pipeline(
+    diffusers: Any, torch: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, Lookup], Loaded]:
+    """A tiny pipeline of a model, saved and loaded once for each name."""
+    from PIL import Image
+
     from planc.verify import tiny
 
-    loaded: dict[str, Any] = {}
+    loaded: dict[str, Loaded] = {}
 
-    def load(known: Card, name: str) -> Any:
+    def load(name: str, known: Lookup) -> Loaded:
         if name not in loaded:
-            released = next(item for item in known.facts.checkpoints.values() if item.pipeline == name)
-            folder: Path = tmp_path_factory.mktemp(name)
-            tiny.save(known, name, card.sizes(known.facts, released.config), folder)
-            loaded[name] = getattr(diffusers, name).from_pretrained(folder, dtype=torch.float32)
-            loaded[name].set_progress_bar_config(disable=True)
+            made = tiny.save(known, tmp_path_factory.mktemp("tiny"))
+            pipe = getattr(diffusers, str(known.pipeline_name)).from_pretrained(made.folder, dtype=torch.float32)
+            pipe.set_progress_bar_config(disable=True)
+            loaded[name] = Loaded(known, pipe, None if made.image is None else Image.open(made.image))
         return loaded[name]
 
     return load

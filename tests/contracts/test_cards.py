@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from planc.catalog import card, expression
+from planc.catalog import card, expression, lookup
 from planc.catalog.card import DTYPE_BYTES, PipelineComponent
 from planc.ir import Program
 
@@ -63,7 +63,7 @@ def test_config_is_whole(name: str, checkpoint: str, on_meta: Callable[..., Any]
     known = dict(on_meta(name, released.config).config)
     assert {key: known.get(key) for key in released.config} == dict(released.config)
     assert set(CARDS[name].facts.tiny.config) == set(released.config)
-    assert set(CARDS[name].known_config) <= set(released.config)
+    assert set(CARDS[name].known_config) <= set(card.numbers(released.config))
 
 
 @pytest.mark.parametrize(("name", "checkpoint"), CHECKPOINTS)
@@ -86,6 +86,54 @@ def test_inventory_covers_the_checkpoint(name: str, checkpoint: str, on_meta: Ca
         )
         said[key] = said.get(key, 0) + expression.evaluate(item.count, sizes)
     assert {key: count for key, count in said.items() if count} == seen
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_split_tensors_are_known(name: str) -> None:
+    """A card says the shape of every tensor that the class's own context-parallel plan names, with as many dims."""
+    facts, entries = CARDS[name].facts, CARDS[name].inventory.cp_plan
+    assert entries
+    for entry in entries:
+        tensors = facts.modules[entry.module] if entry.module else facts.inputs
+        shape = tensors[entry.tensor or "out"].shape
+        assert entry.expected_dims == len(shape), f"{entry.module}.{entry.tensor} is {shape}"
+        assert entry.dim < len(shape)
+        assert (entry.tensor or "").isdigit() is entry.split_output
+    named = {(entry.module, entry.tensor or "out") for entry in entries}
+    assert named >= {(module, tensor) for module, tensors in facts.modules.items() for tensor in tensors}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_whole_linears_are_read_across_heads(name: str, on_meta: Callable[..., Any]) -> None:
+    """A card keeps attention whole exactly where a norm spans all heads: those projections and their partners."""
+    known = CARDS[name]
+    model = on_meta(name, known.facts.tiny.config)
+    sizes = card.sizes(known.facts, known.facts.tiny.config)
+    wide = set()
+    for path, module in model.named_modules():
+        weight = getattr(getattr(module, "norm_q", None), "weight", None)
+        if weight is not None and weight.numel() > sizes["attention_head_dim"]:
+            wide |= {f"{path.replace('.0.', '.*.')}.{part}" for part in ("to_q", "to_k", "to_v", "to_out.0")}
+    patterns = {linear.pattern for linear in known.inventory.linears}
+    assert set(known.facts.whole_linears) == wide & patterns
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (3, 2), (2, 3), (16, 9), (1664, 928), (333, 1000), (1023, 77)])
+def test_reference_tokens(width: int, height: int, diffusers: Any) -> None:
+    """The edit pipeline's tokens are those of its output and of its input image, as diffusers resizes that."""
+    from diffusers.pipelines.qwenimage.pipeline_qwenimage_edit import calculate_dimensions
+
+    known = lookup.lookup("Qwen/Qwen-Image-Edit", None)
+    assert known.pipeline is not None
+    assert known.pipeline.text.image is not None
+    sizes: dict[str, expression.Number] = {"height": height * 16, "width": width * 16}
+    for token, text in known.tokens.items():
+        sizes[token] = expression.evaluate(text, sizes)
+    wide, high, _ = calculate_dimensions(known.pipeline.text.image.area, width / height)
+    assert (sizes["reference_width"], sizes["reference_height"]) == (wide, high)
+    assert sizes["image_tokens"] == height * width + high // 16 * (wide // 16)
+    module, _, function = known.pipeline.text.image.size_function.rpartition(".")
+    assert (calculate_dimensions.__module__, calculate_dimensions.__name__) == (module, function)
 
 
 @pytest.mark.parametrize("degree", [2, 4, 8])

@@ -23,6 +23,9 @@ SIZES = {"heads": 24, "width": 128, "ratio": 3.0, "half": 0.5, "has_guidance": T
         ("2 + heads * 3 - 1", 73),
         ("(heads // 5) * 2", 8),
         ("half * heads", 12),
+        ("heads / 2", 12),
+        ("round(heads / 5)", 5),
+        ("round(sqrt(heads)) * 32", 160),
         ("has_guidance", 1),
         ("3.0", 3),
     ],
@@ -37,7 +40,6 @@ def test_value(text: str, value: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "heads / 2",
         "heads ** 2",
         "heads % 5",
         "heads << 1",
@@ -55,6 +57,8 @@ def test_value(text: str, value: int) -> None:
         "heads.real",
         "heads[0]",
         "abs(heads)",
+        "round(heads, 2)",
+        "sqrt(x=heads)",
         "__import__('os').system('true')",
         "(lambda: 1)()",
         "[x for x in (1, 2)]",
@@ -76,7 +80,7 @@ def test_no_expression(text: str) -> None:
         expression.evaluate(text, SIZES)
 
 
-@pytest.mark.parametrize("text", ["half", "half * 3", "0.1 * heads"])
+@pytest.mark.parametrize("text", ["half", "half * 3", "0.1 * heads", "heads / 5", "sqrt(heads)"])
 def test_not_whole(text: str) -> None:
     """A value that is no whole number is refused, not rounded."""
     with pytest.raises(ValueError, match="not a whole number"):
@@ -95,6 +99,8 @@ def test_no_number(size: float) -> None:
     """A config's Infinity or NaN, which json allows, is a ValueError and no crash."""
     with pytest.raises(ValueError):  # as above
         expression.evaluate("ratio * heads", {**SIZES, "ratio": size})
+    with pytest.raises(ValueError):
+        expression.evaluate("round(ratio)", {**SIZES, "ratio": size})
 
 
 def test_division_by_zero() -> None:

@@ -1,36 +1,40 @@
-"""Every card's pipelines against the installed diffusers: signatures, text, sizes, and what the forward really gets."""
+"""Every card's pipelines against the installed diffusers: signatures, components, and how prompts are encoded."""
 
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from planc.catalog import card, expression
+from planc.catalog import card, expression, lookup
 from planc.catalog.card import Card, Pipeline
+
+if TYPE_CHECKING:
+    from tests.contracts.conftest import Loaded
 
 CARDS = [card.load(name) for name in card.class_names()]
 PIPELINES = [pytest.param(known, name, id=name) for known in CARDS for name in known.facts.pipelines]
 
-OWNED = ("height", "width", "num_images_per_prompt", "generator", "output_type", "callback_on_step_end")
-"""Keywords of `__call__` that the scripts set themselves."""
-STEPS = 2
-SAMPLES = {
-    "text": "a lighthouse at dusk",
-    "integer": STEPS,
-    "number": 3.0,
-    "flag": True,
-    "integers": [3, 5, 7],
-    "numbers": [1.0, 0.5],
-}
-"""A value for each kind of call keyword, as a script's option gives it."""
-HEIGHT, WIDTH, TEXT_TOKENS, BATCH = 96, 64, 300, 2
-"""The text is longer than FLUX.2 dev's system message, which takes two hundred of the tiny tokenizer's bytes."""
+OWNED = ("height", "width", "generator", "output_type", "callback_on_step_end")
+"""Keywords of `__call__` that the scripts set themselves, beside the card's."""
+ENCODED = ("prompt", "negative_prompt", "image")
+"""Keywords of `__call__` that a script gives to the encode method under no keyword of the card."""
+LENGTH = 400
+"""Longer than FLUX.2 dev's system message, which takes two hundred of the tiny tokenizer's bytes."""
 
-Tiny = Callable[[Card, str], Any]
+RELEASED_VAE = {
+    "AutoencoderKL": {
+        "block_out_channels": [128, 256, 512, 512],
+        "down_block_types": ["DownEncoderBlock2D"] * 4,
+        "up_block_types": ["UpDecoderBlock2D"] * 4,
+    }
+}
+"""How deep the released VAE is, where the class's default is not what was released: FLUX.1's is that of SD3.5."""
+
+Load = Callable[[str, lookup.Lookup], "Loaded"]
 
 
 def facts_of(known: Card, name: str) -> Pipeline:
@@ -43,10 +47,11 @@ def signature(callable_: Any) -> dict[str, inspect.Parameter]:
     return {name: item for name, item in inspect.signature(callable_).parameters.items() if name != "self"}
 
 
-def run(pipe: Any, torch: Any, **keywords: Any) -> Any:
-    """The images of one call in the scripts' manner."""
-    given = {"height": HEIGHT, "width": WIDTH, "num_inference_steps": STEPS, "max_sequence_length": TEXT_TOKENS}
-    return pipe(**{**given, **keywords}, generator=torch.Generator().manual_seed(0), output_type="np").images
+@pytest.fixture
+def loaded(known: Card, name: str, tiny_pipeline: Load) -> Loaded:
+    """The tiny pipeline of the first checkpoint that has the pipeline."""
+    checkpoint = next(key for key, item in known.facts.checkpoints.items() if item.pipeline == name)
+    return tiny_pipeline(checkpoint, lookup.lookup(checkpoint, None))
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
@@ -55,29 +60,41 @@ def test_call_keywords(known: Card, name: str, diffusers: Any) -> None:
     facts = facts_of(known, name)
     taken = signature(getattr(diffusers, name).__call__)
     text = facts.text
-    wanted = {*facts.call, *OWNED, text.length_keyword, text.embeds, text.negative_embeds or text.embeds}
+    set_by_scripts = {*OWNED, facts.batch_keyword, *text.returns}
+    set_by_scripts |= {text.length_keyword} if text.length_keyword else set()
+    set_by_scripts |= {"num_frames"} if facts.output == "frames" else set()
+    negative = {f"negative_{keyword}" for keyword in text.returns}
+    if text.negative == "none":
+        assert not negative & set(taken), f"{name} takes negative embeddings now: say so in the card"
+    else:
+        set_by_scripts |= negative
+    wanted = {*facts.call, *set_by_scripts}
     assert wanted <= set(taken), f"{name}.__call__ lost {sorted(wanted - set(taken))}"
-    if text.negative_embeds is None:
-        assert "negative_prompt_embeds" not in taken, f"{name} takes negative embeddings now: say so in the card"
-    assert not set(facts.call) & {*OWNED, text.length_keyword, text.embeds, text.negative_embeds}
+    assert not set(facts.call) & set_by_scripts
+    assert text.mask is None or text.mask in text.returns
+    assert {*facts.required, *facts.call_needs} <= set(facts.call)
+    assert set(facts.call_needs.values()) <= set(signature(getattr(diffusers, name).__init__))
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
 def test_encode_signature(known: Card, name: str, diffusers: Any) -> None:
     """The encode method takes the prompt first, the device and the length by name, and the card's other keywords."""
     facts = facts_of(known, name)
-    taken = signature(getattr(getattr(diffusers, name), facts.text.encode))
+    text = facts.text
+    taken = signature(getattr(getattr(diffusers, name), text.encode))
     assert next(iter(taken)) == "prompt"
-    assert {"device", facts.text.length_keyword} <= set(taken)
-    assert set(facts.text.encode_keywords) == set(facts.call) & set(taken) - {"prompt"}
+    assert {"device", *text.encode_constants} <= set(taken)
+    assert not text.encode_takes_length or text.length_keyword in taken
+    assert set(text.encode_keywords) == (set(facts.call) & set(taken)) - set(ENCODED)
+    assert (text.image is not None) is ("image" in taken)
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
 def test_default_length(known: Card, name: str, diffusers: Any) -> None:
-    """Where nothing is said, the call and the encode method pad prompts to the card's length."""
-    text, pipeline = facts_of(known, name).text, getattr(diffusers, name)
-    for method in (pipeline.__call__, getattr(pipeline, text.encode)):
-        assert signature(method)[text.length_keyword].default == text.default_length
+    """Where nothing is said, the call takes prompts of the card's length."""
+    text = facts_of(known, name).text
+    if text.length_keyword is not None:
+        assert signature(getattr(diffusers, name).__call__)[text.length_keyword].default == text.default_length
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
@@ -87,130 +104,92 @@ def test_components(known: Card, name: str, diffusers: Any) -> None:
 
     facts = facts_of(known, name)
     taken = signature(getattr(diffusers, name).__init__)
-    modules = {key: item.annotation for key, item in taken.items() if item.default is inspect.Parameter.empty}
-    said = {key: part.class_ for key, part in facts.components.items()}
-    said |= dict.fromkeys(facts.denoisers, known.class_name)
-    classes = {key: getattr(diffusers, item, None) or getattr(transformers, item, None) for key, item in said.items()}
-    assert modules == classes
+    said = {key: part.class_ for key, part in facts.components.items()} | dict.fromkeys(
+        facts.denoisers, known.class_name
+    )
+    assert {key for key, item in taken.items() if item.default is inspect.Parameter.empty} <= set(said) <= set(taken)
+    hints = typing.get_type_hints(getattr(diffusers, name).__init__)
+    for key, class_name in said.items():
+        found = getattr(diffusers, class_name, None) or getattr(transformers, class_name)
+        wanted = set(typing.get_args(hints[key]) or (hints[key],))
+        if key == "scheduler":  # which one is the checkpoint's choice
+            assert issubclass(found, diffusers.SchedulerMixin)
+        elif key == "tokenizer" and transformers.AutoTokenizer in wanted:
+            assert issubclass(found, transformers.PreTrainedTokenizerBase)
+        else:
+            assert found in wanted, f"{name}.{key} is a {wanted}"
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
-def test_sizes(known: Card, name: str, tiny_pipeline: Tiny) -> None:
-    """A pipeline's default size and the multiple that sizes must have are its card's."""
-    pipe, facts = tiny_pipeline(known, name), facts_of(known, name)
-    side = pipe.default_sample_size * pipe.vae_scale_factor
-    assert (facts.default_size.height, facts.default_size.width) == (side, side)
-    assert pipe.vae_scale_factor * 2 == known.facts.size_multiple
-    tiny = known.facts.tiny.size
-    assert (tiny.height % known.facts.size_multiple, tiny.width % known.facts.size_multiple) == (0, 0)
+def test_default_size(known: Card, name: str, diffusers: Any, loaded: Loaded) -> None:
+    """A pipeline's size where nothing is said is its card's, and fits the card's multiples, as the tiny size does."""
+    facts, pipe, taken = facts_of(known, name), loaded.pipe, signature(getattr(diffusers, name).__call__)
+    side = pipe.default_sample_size * pipe.vae_scale_factor if hasattr(pipe, "default_sample_size") else None
+    size = facts.default_size
+    assert (size.height, size.width) == tuple(taken[key].default or side for key in ("height", "width"))
+    assert size.num_frames == (taken["num_frames"].default if facts.output == "frames" else None)
+    sizes = card.sizes(known.facts, dict(loaded.config))
+    for made in (size, known.facts.tiny.size):
+        multiple = expression.evaluate(str(known.facts.size_multiple), sizes)
+        assert (made.height % multiple, made.width % multiple) == (0, 0)
+        if known.facts.frame_multiple is not None:
+            assert made.num_frames is not None
+            assert made.num_frames % expression.evaluate(str(known.facts.frame_multiple), sizes) == 1
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
-def test_vae_of_the_class_has_the_same_scale(known: Card, name: str, diffusers: Any, tiny_pipeline: Tiny) -> None:
-    """The tiny VAE shrinks an image as much as the class's default does, so that token counts carry over."""
-    default = inspect.signature(getattr(diffusers, facts_of(known, name).components["vae"].class_).__init__)
-    blocks = default.parameters["block_out_channels"].default
-    assert tiny_pipeline(known, name).vae_scale_factor == 2 ** (len(blocks) - 1)
+def test_vae_of_the_class_has_the_same_scale(
+    known: Card, name: str, loaded: Loaded, on_meta: Callable[..., Any]
+) -> None:
+    """The tiny VAE shrinks as much as the released one does, so that token counts carry over."""
+    class_name = facts_of(known, name).components["vae"].class_
+    released = on_meta(class_name, RELEASED_VAE.get(class_name, {}))
+    pipe = type(loaded.pipe)(**{**loaded.pipe.components, "vae": released})
+    scales = {key: item for key, item in vars(pipe).items() if key.startswith("vae_")}
+    assert scales
+    assert scales == {key: getattr(loaded.pipe, key) for key in scales}
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
-def test_misaligned_size_shrinks(known: Card, name: str, tiny_pipeline: Tiny, torch: Any) -> None:
-    """A size that is no multiple makes a smaller image and no error: what rule P503 warns of."""
-    images = run(tiny_pipeline(known, name), torch, prompt="a lighthouse", height=HEIGHT + 4)
-    assert images.shape == (1, HEIGHT, WIDTH, 3)
-
-
-@pytest.mark.parametrize(("known", "name"), PIPELINES)
-def test_prompts_are_padded(known: Card, name: str, tiny_pipeline: Tiny, torch: Any) -> None:
-    """Embeddings come first, and as long as asked for, whether the prompt is short, long or too long."""
-    pipe, text = tiny_pipeline(known, name), facts_of(known, name).text
-    lengths = set()
+def test_prompts_are_padded(known: Card, name: str, loaded: Loaded, torch: Any) -> None:
+    """Embeddings come first, of one length where the card says so, and never longer than asked for."""
+    text, pipe = loaded.facts.text, loaded.pipe
+    keywords: dict[str, Any] = {**text.encode_constants}
+    keywords |= {text.length_keyword: LENGTH} if text.encode_takes_length and text.length_keyword else {}
+    keywords |= {"image": loaded.image} if text.image is not None else {}
+    shapes = []
     with torch.no_grad():
         for prompt in ("", "a lighthouse", "a lighthouse at dusk " * 40):
-            embeds = getattr(pipe, text.encode)(prompt, device=pipe.text_encoder.device, max_sequence_length=400)[0]
-            lengths.add(tuple(embeds.shape))
-    assert text.pads_to_length is (len(lengths) == 1)
-    assert lengths == {(1, 400, known.facts.tiny.config["joint_attention_dim"])}
-
-
-@pytest.mark.parametrize(("known", "name"), PIPELINES)
-def test_embeddings_stand_for_the_prompt(known: Card, name: str, tiny_pipeline: Tiny, torch: Any) -> None:
-    """Embeddings that were made before the call give the image that the prompt gives."""
-    pipe, text = tiny_pipeline(known, name), facts_of(known, name).text
-    encode = getattr(pipe, text.encode)
-    where = {"device": pipe.text_encoder.device, text.length_keyword: TEXT_TOKENS}
-    with torch.no_grad():
-        embeds = {text.embeds: encode("a lighthouse", **where)[0]}
-        if text.negative_embeds is not None:
-            embeds[text.negative_embeds] = encode("", **where)[0]
-    wanted = run(pipe, torch, prompt="a lighthouse")
-    assert np.abs(wanted - run(pipe, torch, **embeds)).max() == 0
-    assert np.abs(wanted - run(pipe, torch, prompt="a red bicycle")).max() > 1e-3
-
-
-@pytest.mark.parametrize(("known", "name"), PIPELINES)
-def test_forward_gets_what_the_card_says(known: Card, name: str, tiny_pipeline: Tiny, torch: Any) -> None:
-    """A call with every keyword of the card passes the forward the tensors of the card, in the card's shapes."""
-    pipe, facts = tiny_pipeline(known, name), facts_of(known, name)
-    seen: list[dict[str, tuple[int, ...]]] = []
-
-    def look(_: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        assert not arguments, "the pipeline passes positional arguments now"
-        seen.append({key: tuple(item.shape) for key, item in keywords.items() if torch.is_tensor(item)})
-
-    hook = pipe.transformer.register_forward_pre_hook(look, with_kwargs=True)
-    try:
-        said = {keyword: SAMPLES[kind] for keyword, kind in facts.call.items()}
-        images = run(pipe, torch, **said, num_images_per_prompt=BATCH)
-    finally:
-        hook.remove()
-    config = dict(pipe.transformer.config)
-    sizes = card.sizes(known.facts, config)
-    sizes |= {"batch": BATCH, "height": HEIGHT, "width": WIDTH, "text_tokens": TEXT_TOKENS}
-    for token, text in known.facts.tokens.items():
-        sizes[token] = expression.evaluate(text, sizes)
-    wanted = {
-        key: tuple(expression.evaluate(str(dim), sizes) for dim in item.shape)
-        for key, item in known.facts.inputs.items()
-        if item.when is None or config[item.when]
-    }
-    assert len(seen) >= STEPS
-    assert all(shapes == wanted for shapes in seen), seen[0]
-    assert images.shape == (BATCH, HEIGHT, WIDTH, 3)
-    assert images.dtype == np.float32
-    assert 0 <= images.min() < images.max() <= 1
+            made = getattr(pipe, text.encode)(prompt, device=pipe.text_encoder.device, **keywords)
+            shapes.append(tuple(made[0].shape))
+    lengths = {shape[1] for shape in shapes}
+    assert lengths == {LENGTH} if text.pads_to_length else len(lengths) == 3
+    assert not text.encode_takes_length or max(lengths) <= LENGTH
+    width = expression.evaluate(str(known.facts.inputs["encoder_hidden_states"].shape[-1]), dict(loaded.config))
+    assert {(shape[0], shape[2]) for shape in shapes} == {(1, width)}
 
 
 @pytest.mark.parametrize("known", CARDS, ids=[known.class_name for known in CARDS])
 def test_inputs_are_the_tensors_of_the_forward(known: Card, diffusers: Any) -> None:
-    """A card's inputs are exactly the parameters of the forward that are tensors."""
+    """A card's inputs are parameters of the forward that are tensors, and every one of those without a default."""
     taken = signature(getattr(diffusers, known.class_name).forward)
-    tensors = {key for key, item in taken.items() if "Tensor" in str(item.annotation)}
-    assert set(known.facts.inputs) == tensors
+    tensors = {key: item for key, item in taken.items() if "Tensor" in str(item.annotation)}
+    required = {key for key, item in tensors.items() if item.default is inspect.Parameter.empty}
+    assert required <= set(known.facts.inputs) <= set(tensors)
 
 
 @pytest.mark.parametrize(("known", "name"), PIPELINES)
-def test_callback_after_each_step(known: Card, name: str, tiny_pipeline: Tiny, torch: Any) -> None:
-    """The callback is called once a step, with the pipeline, the step, the timestep and a dictionary to give back."""
-    steps = []
-
-    def mark(_: Any, step: int, timestep: Any, keywords: dict[str, Any]) -> dict[str, Any]:
-        steps.append(step)
-        return keywords
-
-    run(tiny_pipeline(known, name), torch, prompt="a lighthouse", callback_on_step_end=mark)
-    assert steps == list(range(STEPS))
-
-
-@pytest.mark.parametrize(("known", "name"), PIPELINES)
-def test_data_type_by_component(known: Card, name: str, diffusers: Any, torch: Any, tiny_pipeline: Tiny) -> None:
+def test_data_type_by_component(known: Card, name: str, diffusers: Any, torch: Any, loaded: Loaded) -> None:
     """`from_pretrained` takes a data type for each component, and the ready denoiser in place of the saved one."""
-    folder = tiny_pipeline(known, name).config._name_or_path
-    transformer = tiny_pipeline(known, name).transformer
+    transformer = loaded.pipe.transformer
     dtypes = {"default": torch.bfloat16, "vae": torch.float32}
-    pipe = getattr(diffusers, name).from_pretrained(folder, transformer=transformer, dtype=dtypes)
+    pipe = getattr(diffusers, name).from_pretrained(
+        loaded.pipe.config._name_or_path, transformer=transformer, dtype=dtypes
+    )
     assert pipe.transformer is transformer
-    assert (pipe.vae.dtype, pipe.text_encoder.dtype) == (torch.float32, torch.bfloat16)
+    encoders = [key for key, part in facts_of(known, name).components.items() if part.role == "text_encoder"]
+    assert {getattr(pipe, key).dtype for key in encoders} == {torch.bfloat16}
+    assert pipe.vae.dtype == torch.float32
     assert next(transformer.parameters()).dtype == torch.float32
 
 
