@@ -147,8 +147,8 @@ def fetch(checkpoint: str) -> None:
 def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
     """Load the pipeline and place its components."""
     dtype = getattr(torch, args.dtype)
-    LTXVideoTransformer3DModel._tp_plan = TRANSFORMER_TP_PLAN  # type: ignore[attr-defined]
     # Each rank reads only its own slice of the planned weights.
+    LTXVideoTransformer3DModel._tp_plan = TRANSFORMER_TP_PLAN  # type: ignore[attr-defined]
     transformer = LTXVideoTransformer3DModel.from_pretrained(
         args.checkpoint,
         subfolder="transformer",

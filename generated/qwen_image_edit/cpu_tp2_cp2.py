@@ -161,8 +161,8 @@ def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
     )
     pipe.text_encoder.to(device)
     pipe.vae.to(device)
-    # The weights are sharded. That the sequence is shared out too, diffusers refuses
-    # to a model that bears the mark of the first.
+    # The weights are shared out; that the sequence is too, diffusers refuses to a model
+    # which still bears the mark of the first.
     pipe.transformer._parallel_config = None
     pipe.transformer.enable_parallelism(
         config=ContextParallelConfig(ulysses_degree=2, mesh=mesh["ring", "ulysses"]),

@@ -151,8 +151,8 @@ def fetch(checkpoint: str) -> None:
 def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
     """Load the pipeline and place its components."""
     dtype = getattr(torch, args.dtype)
-    WanTransformer3DModel._tp_plan = TRANSFORMER_TP_PLAN  # type: ignore[attr-defined]
     # Each rank reads only its own slice of the planned weights.
+    WanTransformer3DModel._tp_plan = TRANSFORMER_TP_PLAN  # type: ignore[attr-defined]
     transformer = WanTransformer3DModel.from_pretrained(
         args.checkpoint,
         subfolder="transformer",
@@ -166,8 +166,8 @@ def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
     )
     pipe.text_encoder.to(device)
     pipe.vae.to(device)
-    # The weights are sharded. That the sequence is shared out too, diffusers refuses
-    # to a model that bears the mark of the first.
+    # The weights are shared out; that the sequence is too, diffusers refuses to a model
+    # which still bears the mark of the first.
     pipe.transformer._parallel_config = None
     pipe.transformer.enable_parallelism(
         config=ContextParallelConfig(ulysses_degree=2, mesh=mesh["ring", "ulysses"]),

@@ -137,12 +137,10 @@ def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
         dtype={"default": dtype, "vae": torch.float32},
     )
     pipe.to(device)
-    pipe.transformer.enable_parallelism(
-        config=ContextParallelConfig(ulysses_degree=8, mesh=mesh),
-    )
-    pipe.transformer_2.enable_parallelism(
-        config=ContextParallelConfig(ulysses_degree=8, mesh=mesh),
-    )
+    for denoiser in (pipe.transformer, pipe.transformer_2):
+        denoiser.enable_parallelism(
+            config=ContextParallelConfig(ulysses_degree=8, mesh=mesh),
+        )
 
     # The latents arrive in the transformer's data type; the VAE has its own.
     decode = pipe.vae.decode

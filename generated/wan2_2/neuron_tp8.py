@@ -50,10 +50,6 @@ TRANSFORMER_TP_PLAN: dict[str, Any] = {
     "blocks.*.ffn.net.0.proj": "colwise",
     "blocks.*.ffn.net.2": "rowwise",
 }
-TRANSFORMER_2_TP_PLAN: dict[str, Any] = {
-    "blocks.*.ffn.net.0.proj": "colwise",
-    "blocks.*.ffn.net.2": "rowwise",
-}
 
 
 def parse_args() -> argparse.Namespace:
@@ -151,16 +147,14 @@ def fetch(checkpoint: str) -> None:
 def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
     """Load the pipeline and place its components."""
     dtype = getattr(torch, args.dtype)
-    WanTransformer3DModel._tp_plan = TRANSFORMER_TP_PLAN  # type: ignore[attr-defined]
     # Each rank reads only its own slice of the planned weights.
+    WanTransformer3DModel._tp_plan = TRANSFORMER_TP_PLAN  # type: ignore[attr-defined]
     transformer = WanTransformer3DModel.from_pretrained(
         args.checkpoint,
         subfolder="transformer",
         dtype=dtype,
         parallel_config=TensorParallelConfig(mesh=mesh),
     )
-    WanTransformer3DModel._tp_plan = TRANSFORMER_2_TP_PLAN  # type: ignore[attr-defined]
-    # Each rank reads only its own slice of the planned weights.
     transformer_2 = WanTransformer3DModel.from_pretrained(
         args.checkpoint,
         subfolder="transformer_2",

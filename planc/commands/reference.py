@@ -7,6 +7,7 @@ from typing import Any
 
 from planc import pipeline, schema, spec
 from planc.catalog.card import Facts
+from planc.catalog.devices import DEVICES
 from planc.report import explanation
 
 _NOTE = "<!-- Written by `planc sync`; change the source and run it again. -->"
@@ -93,10 +94,34 @@ def rules_page() -> str:
     return f"# Findings\n\n{_NOTE}\n\n{table}\n\n{pages}\n"
 
 
+def devices_page() -> str:
+    """The table of devices: what a script says for each, and where that was seen."""
+    rows = [
+        "| device | a rank runs on one | process group | a rank's device | compile backend | cache of compiled graphs |"
+    ]
+    rows.append("|---" * 6 + "|")
+    for row in DEVICES.values():
+        cache = f"`{row.cache_variable}`" if row.cache_variable else "no variable known"
+        own = row.rank_device.partition("  #")[0]
+        rows.append(f"| `{row.name}` | {row.unit} | `{row.backend}` | `{own}` | `{row.compile_backend}` | {cache} |")
+    more = []
+    for row in DEVICES.values():
+        refused = ["`dynamic: true`"] if row.refuses_dynamic else []
+        refused += ["a compile mode or options"] if row.refuses_mode else []
+        more.append(
+            f"- **{row.name}**: prints the peak memory of the {row.peak_memory_of}"
+            + (f"; refuses {' and '.join(refused)}" if refused else "")
+            + f". Source: {row.source}."
+        )
+    parts = ["# Devices", _NOTE, "What a script says for a device: a row of `planc/catalog/devices.py`."]
+    return "\n\n".join([*parts, "\n".join(rows), "\n".join(more)]) + "\n"
+
+
 FILES: Mapping[str, Callable[[], str]] = {
     "schemas/plan.schema.json": lambda: schema.dump(schema.plan_schema()),
     "schemas/card.schema.json": lambda: schema.dump(schema.record_schema(Facts, "planc model card")),
     "docs/reference/plan-format.md": plan_page,
     "docs/reference/findings.md": rules_page,
+    "docs/reference/devices.md": devices_page,
 }
 """Each generated file of the checkout, and what makes its text."""

@@ -25,11 +25,14 @@ class Denoiser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """A denoiser whose sequence is shared out, or whose attention backend is set."""
+    """How the denoisers' sequence is shared out, and their attention backend set."""
 
-    name: str
     is_sharded: bool
-    """Whether its weights are shared out too."""
+    """Whether their weights are shared out too."""
+    loop: str
+    """Head of the loop over several denoisers; empty for one."""
+    pad: str
+    """Indentation of the statements."""
     statements: tuple[str, ...]
 
 
@@ -123,7 +126,7 @@ class ScriptContext:
     """The call that makes the device mesh."""
     tp_mesh: str
     """Expression: the mesh axis of tensor parallelism."""
-    sequences: tuple[Sequence, ...]
+    sequence: Sequence | None
     scheduler: str
     """Statement that sets another scheduler; empty where the checkpoint's serves."""
     denoisers: tuple[Denoiser, ...]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planc.emit.context import Sequence
+from planc.emit.context import Denoiser, Sequence
 from planc.emit.literal import call, literal
-from planc.emit.plans import constant_name
+from planc.emit.plans import constants
 from planc.ir import ContextParallel, TargetProgram
 
 
@@ -23,25 +23,43 @@ def tp_mesh(target: TargetProgram) -> str:
     return 'mesh["tp"]' if len(target.mesh) > 1 else "mesh"
 
 
-def sequences(target: TargetProgram) -> tuple[Sequence, ...]:
-    """For each denoiser: its attention backend and its context parallelism, where it has either."""
-    parts = {part.component: part for part in target.context_parallel}
-    sharded = {part.component for part in target.tensor_parallel}
-    found = []
-    for name in target.denoisers:
-        statements = []
-        if target.attention_backend is not None:
-            statements.append(call(f"pipe.{name}.set_attention_backend", [literal(target.attention_backend)], indent=4))
-        if name in parts:
-            statements.append(_enable(target, parts[name]))
-        if statements:
-            found.append(
-                Sequence(name=name, is_sharded=name in parts and name in sharded, statements=tuple(statements))
-            )
+def sharded_denoisers(target: TargetProgram) -> tuple[Denoiser, ...]:
+    """The denoisers that are loaded one by one, each rank its slice."""
+    plans = constants(target.tensor_parallel)
+    found: list[Denoiser] = []
+    said = ""
+    for part in target.tensor_parallel:
+        name = plans[part.component].name if part.component in plans else ""
+        # The class keeps the plan that it was given last.
+        found.append(
+            Denoiser(name=part.component, subfolder=literal(part.component), tp_plan=name if name != said else "")
+        )
+        said = name
     return tuple(found)
 
 
-def _enable(target: TargetProgram, part: ContextParallel) -> str:
+def sequence(target: TargetProgram) -> Sequence | None:
+    """The denoisers' attention backend and context parallelism; None where nothing is said of either."""
+    if target.attention_backend is None and not target.context_parallel:
+        return None
+    is_loop = len(target.denoisers) > 1
+    head, indent = ("denoiser", 8) if is_loop else (f"pipe.{target.denoisers[0]}", 4)
+    is_sharded = bool(target.tensor_parallel and target.context_parallel)
+    statements = [f"{head}._parallel_config = None"] if is_sharded else []
+    if target.attention_backend is not None:
+        statements.append(call(f"{head}.set_attention_backend", [literal(target.attention_backend)], indent=indent))
+    if target.context_parallel:
+        statements.append(_enable(target, target.context_parallel[0], head, indent))
+    denoisers = ", ".join(f"pipe.{name}" for name in target.denoisers)
+    return Sequence(
+        is_sharded=is_sharded,
+        loop=f"for denoiser in ({denoisers}):" if is_loop else "",
+        pad=" " * indent,
+        statements=tuple(statements),
+    )
+
+
+def _enable(target: TargetProgram, part: ContextParallel, head: str, indent: int) -> str:
     options = []
     if part.ring_degree > 1:
         options += [
@@ -53,6 +71,7 @@ def _enable(target: TargetProgram, part: ContextParallel) -> str:
         options.append(f"ulysses_degree={part.ulysses_degree}")
     options += [f"{key}=True" for key in ("ulysses_anything", "ring_anything") if getattr(part, key)]
     options.append('mesh=mesh["ring", "ulysses"]' if target.tensor_parallel else "mesh=mesh")
-    config = call("config=ContextParallelConfig", options, indent=8, after=1)
-    arguments = [config] if part.is_class_plan else [config, f"cp_plan={constant_name(part)}"]
-    return call(f"pipe.{part.component}.enable_parallelism", arguments, indent=4)
+    config = call("config=ContextParallelConfig", options, indent=indent + 4, after=1)
+    plans = constants([part])
+    arguments = [config, *(f"cp_plan={plan.name}" for plan in plans.values())]
+    return call(f"{head}.enable_parallelism", arguments, indent=indent)

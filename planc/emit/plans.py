@@ -55,10 +55,22 @@ def cp_names(parts: Iterable[ContextParallel]) -> list[str]:
     return sorted({_GATHER if entry.tensor is None else _SPLIT for part in parts for entry in part.entries})
 
 
-def constant_name(part: TensorParallel | ContextParallel) -> str:
-    """Name of the constant that holds a plan which is not the class's own."""
-    kind = "TP" if isinstance(part, TensorParallel) else "CP"
-    return f"{part.component.upper()}_{kind}_PLAN"
+def cp_classes() -> tuple[str, str]:
+    """The classes of a context-parallel plan's values: of a split, and of a gather."""
+    return _SPLIT, _GATHER
+
+
+def constants(parts: Iterable[TensorParallel | ContextParallel]) -> dict[str, Constant]:
+    """Of each component with a plan that is not the class's own: the constant that holds it; equal plans share one."""
+    by_text: dict[str, Constant] = {}
+    found: dict[str, Constant] = {}
+    for part in parts:
+        if part.is_class_plan:
+            continue
+        kind, plan = ("TP", tp_literal(part)) if isinstance(part, TensorParallel) else ("CP", cp_literal(part))
+        text, name = literal(plan, is_exploded=True), f"{part.component.upper()}_{kind}_PLAN"
+        found[part.component] = by_text.setdefault(text, Constant(name=name, value=text))
+    return found
 
 
 def import_from(module: str, names: Sequence[str]) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import keyword
 import textwrap
-from collections.abc import Iterator
 from typing import Any
 
 from planc.catalog.devices import DEVICES, Device
 from planc.emit import parallel, plans
 from planc.emit.call import call_keywords, option, shape, shape_option, spread_shape
-from planc.emit.context import Constant, Denoiser, ScriptContext
+from planc.emit.context import Constant, ScriptContext
 from planc.emit.encode import encode_context, image_size_import
 from planc.emit.literal import WIDTH, Name, assignment, call, literal
 from planc.ir import Compile, Program, TargetProgram
@@ -47,7 +46,7 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         world_size=world_size,
         is_static=is_static,
         shapes=literal([shape(target, index) for index in range(len(target.shapes))], is_exploded=True),
-        plans=tuple(_plans(target)),
+        plans=_plans(target),
         prompt=next((literal(item.value, indent=8) for item in target.call if item.name == "prompt"), ""),
         options=tuple(option(item) for item in target.call if item.name != "prompt"),
         call_keywords=tuple(call_keywords(target)),
@@ -75,16 +74,9 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         mesh_parameter=", mesh: DeviceMesh" if target.is_parallel else "",
         mesh=parallel.mesh_call(target) if target.is_parallel else "",
         tp_mesh=parallel.tp_mesh(target),
-        sequences=parallel.sequences(target),
+        sequence=parallel.sequence(target),
         scheduler=_scheduler(target),
-        denoisers=tuple(
-            Denoiser(
-                name=part.component,
-                subfolder=literal(part.component),
-                tp_plan="" if part.is_class_plan else plans.constant_name(part),
-            )
-            for part in target.tensor_parallel
-        ),
+        denoisers=parallel.sharded_denoisers(target),
         pipeline_dtype=_pipeline_dtype(target),
         placement=tuple(_placement(target)),
         casts_decode=any(part.role == "vae" and part.dtype != target.model.dtype for part in target.components),
@@ -186,14 +178,10 @@ def _imports(target: TargetProgram, row: Device) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _plans(target: TargetProgram) -> Iterator[Constant]:
+def _plans(target: TargetProgram) -> tuple[Constant, ...]:
     """Plans that are not the class's own stand in the script."""
-    for part in target.tensor_parallel:
-        if not part.is_class_plan:
-            yield Constant(name=plans.constant_name(part), value=literal(plans.tp_literal(part), is_exploded=True))
-    for split in target.context_parallel:
-        if not split.is_class_plan:
-            yield Constant(name=plans.constant_name(split), value=literal(plans.cp_literal(split), is_exploded=True))
+    found = [*plans.constants(target.tensor_parallel).values(), *plans.constants(target.context_parallel).values()]
+    return tuple(dict.fromkeys(found))
 
 
 def _source(target: TargetProgram) -> dict[str, Any]:

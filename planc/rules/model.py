@@ -147,6 +147,13 @@ def unknown_call_keyword(case: Case) -> Iterator[Hit]:
         return
     for keyword in case.target.call:
         if keyword in pipeline.call:
+            needed = pipeline.call_needs.get(keyword)
+            if needed is not None and needed not in case.lookup.pipeline_config and case.lookup.sizes is not None:
+                yield Hit(
+                    span=case.target.key_span("call", keyword),
+                    message=f"`{keyword}` is refused by {case.model_name}: its pipeline has no {needed}",
+                    hint="leave it out, or write null",
+                )
             continue
         near = suggest(keyword, pipeline.call)
         yield Hit(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import inspect
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from planc.catalog.devices import DEVICES
 from planc.commands import child
+from planc.emit import plans
 
 
 def test_device_mesh(torch: Any) -> None:
@@ -25,7 +28,7 @@ def test_process_group(torch: Any) -> None:
     import torch.distributed as dist
 
     assert {"backend", "timeout", "device_id"} <= set(inspect.signature(dist.init_process_group).parameters)
-    for name in ("cuda", "cpu"):
+    for name in ("cuda", "xpu", "cpu"):
         assert dist.Backend.default_device_backend_map[name] == DEVICES[name].backend
 
 
@@ -98,3 +101,66 @@ def test_cpu_generator_decides_the_latents(torch: Any, diffusers: Any, monkeypat
     assert drawn_on == ["cpu", "cpu"]
     assert noise[1].device.type == "meta"
     assert torch.equal(noise[0], draw((2, 3), generator=torch.Generator().manual_seed(5)))
+
+
+def test_mesh_of_several_axes(torch: Any) -> None:
+    """`init_device_mesh` takes a device type, the degrees and the axes' names."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    assert list(inspect.signature(init_device_mesh).parameters)[:2] == ["device_type", "mesh_shape"]
+    assert "mesh_dim_names" in inspect.signature(init_device_mesh).parameters
+
+
+def test_context_parallel_config(diffusers: Any) -> None:
+    """`ContextParallelConfig` has the options of a plan, with the plan format's defaults, and takes a mesh."""
+    from planc.spec import ContextParallel
+
+    known = inspect.signature(diffusers.ContextParallelConfig).parameters
+    ours = {item.name: item.default for item in dataclasses.fields(ContextParallel) if item.name not in ("at", "plan")}
+    assert set(ours) | {"mesh"} == {name for name in known if not name.startswith("_")}
+    assert all(known[name].default in (default, None) for name, default in ours.items())
+    config = diffusers.ContextParallelConfig(ulysses_degree=2)
+    assert (config.ring_degree, config.mesh_dim_names) == (1, ("ring", "ulysses"))
+
+
+def test_context_parallel_plans(diffusers: Any) -> None:
+    """The values of a context-parallel plan are classes that no package exports, with the names that planc writes."""
+    module = importlib.import_module(plans.CP_MODULE)
+    fields = {name: set(inspect.signature(getattr(module, name)).parameters) for name in plans.cp_classes()}
+    assert fields == {
+        "ContextParallelInput": {"split_dim", "expected_dims", "split_output"},
+        "ContextParallelOutput": {"gather_dim", "expected_dims"},
+    }
+    assert not any(hasattr(diffusers, name) for name in fields), "diffusers exports them now: import them from there"
+
+
+def test_enable_parallelism(diffusers: Any) -> None:
+    """A model takes `config` and `cp_plan` together, and an attention backend by name."""
+    assert set(inspect.signature(diffusers.ModelMixin.enable_parallelism).parameters) == {"self", "config", "cp_plan"}
+    assert list(inspect.signature(diffusers.ModelMixin.set_attention_backend).parameters) == ["self", "backend"]
+
+
+def test_parallelism_marks_the_model(diffusers: Any) -> None:
+    """A model that is parallel already refuses more; the mark is `_parallel_config`, which a script takes back."""
+    assert diffusers.ModelMixin._parallel_config is None
+    model = diffusers.FluxTransformer2DModel(num_layers=0, num_single_layers=0, attention_head_dim=16)
+    model._parallel_config = object()
+    with pytest.raises(RuntimeError, match="already applied"):
+        model.enable_parallelism(config=diffusers.ContextParallelConfig(ulysses_degree=2))
+
+
+def test_exports_of_videos(diffusers: Any) -> None:
+    """Videos are written from a list of frames, to a path, at a number of frames a second."""
+    from diffusers.utils import export_to_gif, export_to_video
+
+    assert list(inspect.signature(export_to_video).parameters)[:3] == ["video_frames", "output_video_path", "fps"]
+    assert list(inspect.signature(export_to_gif).parameters) == ["image", "output_gif_path", "fps"]
+
+
+def test_schedulers_are_diffusers_own(diffusers: Any) -> None:
+    """The list of schedulers, and of what the config of each takes, is that of the installed diffusers."""
+    from planc.catalog.schedulers import schedulers
+    from planc.verify.schedulers import generate
+
+    assert {name: sorted(keys) for name, keys in schedulers().items()} == generate()
+    assert callable(diffusers.FlowMatchEulerDiscreteScheduler.from_config)

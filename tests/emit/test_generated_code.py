@@ -151,7 +151,15 @@ def test_generated_files_are_of_no_machine(path: Path) -> None:
 @pytest.mark.parametrize("path", SCRIPTS, ids=name)
 def test_a_generated_script_imports_torch_and_diffusers_only(path: Path) -> None:
     """Beside the standard library a generated file imports what diffusers itself needs, and the device's module."""
-    allowed = {"torch", "diffusers", "transformers", "numpy", "PIL", "torch_neuronx", "torch_tpu"} | sys.stdlib_module_names
+    allowed = {
+        "torch",
+        "diffusers",
+        "transformers",
+        "numpy",
+        "PIL",
+        "torch_neuronx",
+        "torch_tpu",
+    } | sys.stdlib_module_names
     modules = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -176,7 +184,9 @@ def test_a_generated_shell_file_is_executable(path: Path) -> None:
     assert not path.with_suffix(".py").stat().st_mode & 0o111
 
 
-UNTYPED = re.compile(r"torch\.(?:neuron|tpu)\.|torch\._C\b|torch\.accelerator\b|\._tp_plan\b|import torch_(?:neuronx|tpu)\b")
+UNTYPED = re.compile(
+    r"torch\.(?:neuron|tpu)\.|torch\._C\b|torch\.accelerator\b|\._tp_plan\b|import torch_(?:neuronx|tpu)\b"
+)
 """What a line may touch that no type checker knows."""
 
 

@@ -613,6 +613,17 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
             None,
         ),
     ],
+    "P508": [
+        (
+            compiled("compile: {⟦P508 mode⟧: max-autotune}", "cache_dir: /var/x", device="neuron"),
+            "the compile backend `neuron` takes no `mode`",
+        ),
+        (compiled("compile: {⟦P508 options⟧: {a: 1}}", device="tpu"), "the compile backend `tpu` takes no `options`"),
+        (compiled("components: {vae: {compile: {⟦P508 mode⟧: max-autotune}}}", device="tpu"), None),
+        (compiled("compile: {mode: default}", "cache_dir: /var/x", device="neuron"), None),
+        (compiled("compile: {backend: inductor, mode: max-autotune}", device="tpu"), None),
+        (compiled("compile: {mode: max-autotune}", device="xpu"), None),
+    ],
     "P701": [
         (
             eager("launch: {env: {⟦P701 MY-VAR⟧: x}}"),

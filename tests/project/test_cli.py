@@ -181,7 +181,8 @@ def test_a_first_plan_is_clean_and_builds(
     checked = pipeline.check("plans/first-plan.yaml", {}, Findings())
     assert checked is not None
     assert {target.model.checkpoint for target in pipeline.resolve(checked).targets} == {checkpoint}
-    assert len(pipeline.emit(pipeline.resolve(checked))) >= 8
+    files = {file.path.partition("/")[2] for file in pipeline.emit(pipeline.resolve(checked))}
+    assert {"eager.py", "compiled.py", "cpu.py", "manifest.json"} <= files
 
 
 def test_init_never_overwrites(

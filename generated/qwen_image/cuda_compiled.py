@@ -1,9 +1,9 @@
 """QwenImagePipeline on 1 GPU, compiled.
 
-Written by planc from the target `cuda` of qwen-image.yaml:
+Written by planc from the target `cuda-compiled` of qwen-image.yaml:
 change the plan and build it again.
 
-    python cuda.py --prompt "a lighthouse at dusk"
+    python cuda_compiled.py --prompt "a lighthouse at dusk"
 """
 
 import argparse
@@ -63,7 +63,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         "--output",
         type=Path,
-        default=Path("qwen-image-cuda.png"),
+        default=Path("qwen-image-cuda-compiled.png"),
         help="image file, or .npy for the float array",
     )
     args = parser.parse_args()

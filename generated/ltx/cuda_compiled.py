@@ -1,0 +1,218 @@
+"""LTXPipeline on 1 GPU, compiled.
+
+Written by planc from the target `cuda-compiled` of ltx.yaml:
+change the plan and build it again.
+
+    python cuda_compiled.py --prompt "a lighthouse at dusk"
+"""
+
+import argparse
+import sys
+import time
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from diffusers import LTXPipeline
+from diffusers.utils import export_to_gif, export_to_video
+from PIL import Image
+
+CHECKPOINT = "Lightricks/LTX-Video"
+# Static shapes: one compiled graph each.
+SHAPES: list[dict[str, int]] = [
+    {"height": 512, "width": 704, "num_frames": 161, "max_sequence_length": 128},
+]
+FILE_TYPES = (".mp4", ".gif", ".npy")
+FRAMES_PER_SECOND = 25
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the options; their defaults are the plan's."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    prompts = parser.add_mutually_exclusive_group()
+    prompts.add_argument(
+        "--prompt",
+        default="a golden retriever surfing a wave, photorealistic",
+    )
+    prompts.add_argument("--prompt-file", type=Path, help="one prompt a line")
+    parser.add_argument(
+        "--negative-prompt",
+        type=str,
+        default="worst quality, inconsistent motion, blurry",
+    )
+    parser.add_argument("--num-inference-steps", type=int, default=50)
+    parser.add_argument("--frame-rate", type=int, default=25)
+    parser.add_argument("--guidance-scale", type=float, default=3.0)
+    # The first shape that has all that is asked for is taken.
+    parser.add_argument("--height", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--num-frames", type=int)
+    parser.add_argument("--max-sequence-length", type=int)
+    parser.add_argument(
+        "--allow-new-shape",
+        action="store_true",
+        help="compile one more graph for a size that the plan does not declare",
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", default=CHECKPOINT, help="hub id or folder")
+    parser.add_argument(
+        "--dtype",
+        choices=("bfloat16", "float16", "float32"),
+        default="bfloat16",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("ltx-cuda-compiled.mp4"),
+        help="video file, or .npy for the float array",
+    )
+    parser.add_argument(
+        "--fps",
+        type=int,
+        default=FRAMES_PER_SECOND,
+        help="frames a second of the file",
+    )
+    args = parser.parse_args()
+    if args.output.suffix not in FILE_TYPES:
+        fail(f"--output {args.output} must end in one of {', '.join(FILE_TYPES)}")
+    if args.output.suffix == ".mp4" and find_spec("imageio") is None:
+        fail("a .mp4 file needs the packages imageio and imageio-ffmpeg; .gif does not")
+    return args
+
+
+def fail(message: str) -> NoReturn:
+    """Stop, and say why."""
+    sys.exit(f"error: {message}")
+
+
+def chosen_shape(args: argparse.Namespace) -> dict[str, int]:
+    """Keywords of the pipeline's call for the shape that was asked for."""
+    options = {key: getattr(args, key) for key in SHAPES[0]}
+    asked = {key: value for key, value in options.items() if value is not None}
+    for shape in SHAPES:
+        if asked.items() <= shape.items():
+            return shape
+    if not args.allow_new_shape:
+        fail(f"no declared shape has {asked}: {SHAPES} (or use --allow-new-shape)")
+    return {**SHAPES[0], **asked}
+
+
+def read_prompts(args: argparse.Namespace) -> list[str]:
+    """The prompts to run, one or a file of them."""
+    if args.prompt_file is None:
+        return [args.prompt]
+    try:
+        lines = args.prompt_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        fail(f"cannot read {args.prompt_file}: {error}")
+    prompts = [line.strip() for line in lines if line.strip()]
+    return prompts or fail(f"{args.prompt_file} holds no prompt")
+
+
+def load(args: argparse.Namespace, device: Any) -> Any:
+    """Load the pipeline and place its components."""
+    dtype = getattr(torch, args.dtype)
+    pipe = LTXPipeline.from_pretrained(
+        args.checkpoint,
+        dtype=dtype,
+    )
+    pipe.to(device)
+    return pipe
+
+
+def request(
+    prompt: str, shape: dict[str, int], args: argparse.Namespace
+) -> dict[str, Any]:
+    """Keywords of the pipeline's call for one prompt."""
+    return {
+        "prompt": prompt,
+        "negative_prompt": args.negative_prompt,
+        "num_inference_steps": args.num_inference_steps,
+        "frame_rate": args.frame_rate,
+        "guidance_scale": args.guidance_scale,
+        **shape,
+    }
+
+
+def generate(pipe: Any, keywords: dict[str, Any], seed: int) -> tuple[Any, list[float]]:
+    """Run the pipeline once.
+
+    Returns the videos as floats from 0 to 1, (batch, frames, height, width, channels),
+    and the seconds of each step; the first includes the text encoder.
+    """
+    marks = [time.perf_counter()]
+
+    def mark(_: Any, step: int, timestep: Any, tensors: Any) -> Any:
+        torch.cuda.synchronize()
+        marks.append(time.perf_counter())
+        return tensors
+
+    videos = pipe(
+        **keywords,
+        generator=torch.Generator().manual_seed(seed),
+        callback_on_step_end=mark,
+        output_type="np",
+    ).frames
+    return videos, [after - before for before, after in pairwise(marks)]
+
+
+def save(videos: Any, path: Path, fps: int) -> None:
+    """Write the float array to a .npy file, or each video to a file of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npy":
+        np.save(path, videos)
+        print(f"saved {path}")
+        return
+    for index, video in enumerate(videos):
+        file = path if len(videos) == 1 else path.with_stem(f"{path.stem}-{index}")
+        if path.suffix == ".gif":
+            frames = (video * 255).round().astype(np.uint8)
+            export_to_gif([Image.fromarray(frame) for frame in frames], str(file), fps)
+        else:
+            export_to_video(list(video), str(file), fps=fps)
+        print(f"saved {file}")
+
+
+def report(steps: list[float]) -> None:
+    """Print what a step took, and the peak memory."""
+    peak = torch.cuda.max_memory_allocated()
+    print(
+        f"{len(steps)} steps, {median(steps):.3f} s a step (median); "
+        f"peak GPU memory {peak / 2**30:.2f} GiB"
+    )
+
+
+def main() -> None:
+    """Load, compile, warm up, run and save."""
+    args = parse_args()
+    shape, prompts = chosen_shape(args), read_prompts(args)
+    device = torch.device("cuda")
+    pipe = load(args, device)
+    pipe.transformer.compile(backend="inductor", fullgraph=True, dynamic=False)
+
+    # Warm up: compile a graph for every declared shape.
+    for warm in SHAPES if shape in SHAPES else [shape]:
+        start = time.perf_counter()
+        warm_request = request(prompts[0], warm, args)
+        generate(pipe, {**warm_request, "num_inference_steps": 1}, args.seed)
+        print(f"warmed up {warm} in {time.perf_counter() - start:.1f} s")
+
+    videos, steps = [], []
+    for prompt in prompts:
+        keywords = request(prompt, shape, args)
+        made, seconds = generate(pipe, keywords, args.seed)
+        videos.append(made)
+        steps += seconds
+    save(np.concatenate(videos), args.output, args.fps)
+    report(steps)
+
+
+if __name__ == "__main__":
+    main()

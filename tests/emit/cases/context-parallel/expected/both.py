@@ -1,0 +1,272 @@
+"""WanPipeline on 4 XPUs, tensor parallel, context parallel, eager.
+
+Written by planc from the target `both` of plan.yaml:
+change the plan and build it again.
+
+    torchrun --standalone --nproc_per_node=4 both.py --prompt "a lighthouse at dusk"
+
+Each rank holds 5.66 GB of sharded weights, and 17.25 GB of the transformer whole. Each
+rank holds 5.66 GB of sharded weights, and 17.25 GB of the transformer_2 whole.
+"""
+
+import argparse
+import os
+import sys
+import time
+from datetime import timedelta
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from diffusers import (
+    ContextParallelConfig,
+    TensorParallelConfig,
+    WanPipeline,
+    WanTransformer3DModel,
+)
+from diffusers.utils import export_to_gif, export_to_video
+from diffusers.utils import logging as diffusers_logging
+from PIL import Image
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from transformers.utils import logging as transformers_logging
+
+CHECKPOINT = "Wan-AI/Wan2.2-T2V-A14B-Diffusers"
+WORLD_SIZE = 4
+SHAPES: list[dict[str, int]] = [
+    {"height": 480, "width": 832, "num_frames": 81, "max_sequence_length": 512},
+]
+FILE_TYPES = (".mp4", ".gif", ".npy")
+FRAMES_PER_SECOND = 16
+TRANSFORMER_TP_PLAN: dict[str, Any] = {
+    "blocks.*.ffn.net.0.proj": "colwise",
+    "blocks.*.ffn.net.2": "rowwise",
+}
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the options; their defaults are the plan's."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    prompts = parser.add_mutually_exclusive_group()
+    prompts.add_argument(
+        "--prompt",
+        default="a lighthouse",
+    )
+    prompts.add_argument("--prompt-file", type=Path, help="one prompt a line")
+    parser.add_argument("--num-inference-steps", type=int, default=4)
+    # The first shape that has all that is asked for is taken.
+    parser.add_argument("--height", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--num-frames", type=int)
+    parser.add_argument("--max-sequence-length", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", default=CHECKPOINT, help="hub id or folder")
+    parser.add_argument(
+        "--dtype",
+        choices=("bfloat16", "float16", "float32"),
+        default="bfloat16",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("plan-both.mp4"),
+        help="video file, or .npy for the float array",
+    )
+    parser.add_argument(
+        "--fps",
+        type=int,
+        default=FRAMES_PER_SECOND,
+        help="frames a second of the file",
+    )
+    args = parser.parse_args()
+    if args.output.suffix not in FILE_TYPES:
+        fail(f"--output {args.output} must end in one of {', '.join(FILE_TYPES)}")
+    if args.output.suffix == ".mp4" and find_spec("imageio") is None:
+        fail("a .mp4 file needs the packages imageio and imageio-ffmpeg; .gif does not")
+    return args
+
+
+def fail(message: str) -> NoReturn:
+    """Stop; of all ranks only the first says why."""
+    sys.exit(f"error: {message}" if os.environ.get("RANK", "0") == "0" else 1)
+
+
+def chosen_shape(args: argparse.Namespace) -> dict[str, int]:
+    """Keywords of the pipeline's call for the shape that was asked for."""
+    options = {key: getattr(args, key) for key in SHAPES[0]}
+    asked = {key: value for key, value in options.items() if value is not None}
+    for shape in SHAPES:
+        if asked.items() <= shape.items():
+            return shape
+    return {**SHAPES[0], **asked}
+
+
+def read_prompts(args: argparse.Namespace) -> list[str]:
+    """The prompts to run, one or a file of them."""
+    if args.prompt_file is None:
+        return [args.prompt]
+    try:
+        lines = args.prompt_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        fail(f"cannot read {args.prompt_file}: {error}")
+    prompts = [line.strip() for line in lines if line.strip()]
+    return prompts or fail(f"{args.prompt_file} holds no prompt")
+
+
+def fetch(checkpoint: str) -> None:
+    """Download the checkpoint into the cache of the Hugging Face hub."""
+    if not Path(checkpoint).is_dir():
+        WanPipeline.download(checkpoint)
+
+
+def load(args: argparse.Namespace, device: Any, mesh: DeviceMesh) -> Any:
+    """Load the pipeline and place its components."""
+    dtype = getattr(torch, args.dtype)
+    # Each rank reads only its own slice of the planned weights.
+    WanTransformer3DModel._tp_plan = TRANSFORMER_TP_PLAN  # type: ignore[attr-defined]
+    transformer = WanTransformer3DModel.from_pretrained(
+        args.checkpoint,
+        subfolder="transformer",
+        dtype=dtype,
+        parallel_config=TensorParallelConfig(mesh=mesh["tp"]),
+    )
+    transformer_2 = WanTransformer3DModel.from_pretrained(
+        args.checkpoint,
+        subfolder="transformer_2",
+        dtype=dtype,
+        parallel_config=TensorParallelConfig(mesh=mesh["tp"]),
+    )
+    pipe = WanPipeline.from_pretrained(
+        args.checkpoint,
+        transformer=transformer,
+        transformer_2=transformer_2,
+        dtype=dtype,
+    )
+    pipe.text_encoder.to(device)
+    pipe.vae.to(device)
+    # The weights are shared out; that the sequence is too, diffusers refuses to a model
+    # which still bears the mark of the first.
+    for denoiser in (pipe.transformer, pipe.transformer_2):
+        denoiser._parallel_config = None
+        denoiser.enable_parallelism(
+            config=ContextParallelConfig(
+                ulysses_degree=2,
+                ulysses_anything=True,
+                mesh=mesh["ring", "ulysses"],
+            ),
+        )
+    return pipe
+
+
+def request(
+    prompt: str, shape: dict[str, int], args: argparse.Namespace
+) -> dict[str, Any]:
+    """Keywords of the pipeline's call for one prompt."""
+    return {
+        "prompt": prompt,
+        "num_inference_steps": args.num_inference_steps,
+        **shape,
+    }
+
+
+def generate(pipe: Any, keywords: dict[str, Any], seed: int) -> tuple[Any, list[float]]:
+    """Run the pipeline once.
+
+    Returns the videos as floats from 0 to 1, (batch, frames, height, width, channels),
+    and the seconds of each step; the first includes the text encoder.
+    """
+    marks = [time.perf_counter()]
+
+    def mark(_: Any, step: int, timestep: Any, tensors: Any) -> Any:
+        torch.xpu.synchronize()
+        marks.append(time.perf_counter())
+        return tensors
+
+    videos = pipe(
+        **keywords,
+        generator=torch.Generator().manual_seed(seed),
+        callback_on_step_end=mark,
+        output_type="np",
+    ).frames
+    return videos, [after - before for before, after in pairwise(marks)]
+
+
+def save(videos: Any, path: Path, fps: int) -> None:
+    """Write the float array to a .npy file, or each video to a file of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npy":
+        np.save(path, videos)
+        print(f"saved {path}")
+        return
+    for index, video in enumerate(videos):
+        file = path if len(videos) == 1 else path.with_stem(f"{path.stem}-{index}")
+        if path.suffix == ".gif":
+            frames = (video * 255).round().astype(np.uint8)
+            export_to_gif([Image.fromarray(frame) for frame in frames], str(file), fps)
+        else:
+            export_to_video(list(video), str(file), fps=fps)
+        print(f"saved {file}")
+
+
+def report(steps: list[float]) -> None:
+    """Print what a step took, and the peak memory."""
+    peak = torch.xpu.max_memory_allocated()
+    print(
+        f"{len(steps)} steps, {median(steps):.3f} s a step (median); "
+        f"peak XPU memory {peak / 2**30:.2f} GiB"
+    )
+
+
+def main() -> None:
+    """Load, run and save."""
+    args = parse_args()
+    shape, prompts = chosen_shape(args), read_prompts(args)
+    if os.environ.get("WORLD_SIZE") != str(WORLD_SIZE):
+        fail(
+            "start one process a rank: torchrun --standalone --nproc_per_node=4 both.py",
+        )
+
+    # The process group, this rank's device, and the mesh.
+    device = torch.device("xpu", int(os.environ["LOCAL_RANK"]))
+    torch.xpu.set_device(device)
+    dist.init_process_group(
+        backend="xccl",
+        timeout=timedelta(seconds=3600),
+        device_id=device,
+    )
+    rank = dist.get_rank()
+    mesh = init_device_mesh("xpu", (1, 2, 2), mesh_dim_names=("ring", "ulysses", "tp"))
+    if rank != 0:
+        diffusers_logging.set_verbosity_error()
+        diffusers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+
+    # Rank 0 fetches the checkpoint; the others wait, and find it in the cache.
+    if rank == 0:
+        fetch(args.checkpoint)
+    dist.barrier()
+    pipe = load(args, device, mesh)
+    pipe.set_progress_bar_config(disable=rank != 0)
+
+    videos, steps = [], []
+    for prompt in prompts:
+        keywords = request(prompt, shape, args)
+        made, seconds = generate(pipe, keywords, args.seed)
+        videos.append(made)
+        steps += seconds
+    if rank == 0:
+        save(np.concatenate(videos), args.output, args.fps)
+        report(steps)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
