@@ -31,6 +31,8 @@ class Sequence:
     """Whether their weights are shared out too."""
     loop: str
     """Head of the loop over several denoisers; empty for one."""
+    head: str
+    """Expression: the denoiser."""
     pad: str
     """Indentation of the statements."""
     statements: tuple[str, ...]

@@ -45,7 +45,7 @@ def sequence(target: TargetProgram) -> Sequence | None:
     is_loop = len(target.denoisers) > 1
     head, indent = ("denoiser", 8) if is_loop else (f"pipe.{target.denoisers[0]}", 4)
     is_sharded = bool(target.tensor_parallel and target.context_parallel)
-    statements = [f"{head}._parallel_config = None"] if is_sharded else []
+    statements = []
     if target.attention_backend is not None:
         statements.append(call(f"{head}.set_attention_backend", [literal(target.attention_backend)], indent=indent))
     if target.context_parallel:
@@ -54,6 +54,7 @@ def sequence(target: TargetProgram) -> Sequence | None:
     return Sequence(
         is_sharded=is_sharded,
         loop=f"for denoiser in ({denoisers}):" if is_loop else "",
+        head=head,
         pad=" " * indent,
         statements=tuple(statements),
     )
