@@ -43,6 +43,20 @@ targets:
   cpu4: {{device: cpu, mode: eager, tensor_parallel: {{degree: 4, plan: class}}}}
   dropped2: {{device: cpu, mode: eager, tensor_parallel: {{degree: 2, plan: {{{dropped}}}}}}}
   mutant2: {{device: cpu, mode: eager, tensor_parallel: {{degree: 2, plan: {{{mutant}}}}}}}
+  cp2: {{device: cpu, mode: eager, context_parallel: {{ulysses_degree: 2, plan: class}}}}
+  cp4: {{device: cpu, mode: eager, context_parallel: {{ulysses_degree: 4, plan: class}}}}
+  both4: {{extends: cpu2, context_parallel: {{ulysses_degree: 2, plan: class}}}}
+  both4c: {{extends: both4, mode: compiled, compile: {{backend: eager}}}}
+  text-whole2:
+    device: cpu
+    mode: eager
+    context_parallel:
+      ulysses_degree: 2
+      plan:
+        "":
+          hidden_states: {{split_dim: 1, expected_dims: 3}}
+          img_ids: {{split_dim: 1, expected_dims: 3}}
+        proj_out: {{gather_dim: 1, expected_dims: 3}}
   compiled: {{device: cpu, mode: compiled, compile: {{backend: eager}}}}
   compiled2: {{extends: cpu2, mode: compiled, compile: {{backend: aot_eager}}}}
   blocks2: {{extends: cpu2, mode: compiled, compile: {{backend: eager, scope: repeated_blocks}}}}
@@ -156,13 +170,17 @@ def test_started_by_hand(target: str, ranks: int, scripts: Path, single: Made, t
         ("cpu2", 2),
         ("cpu4", 4),
         ("dropped2", 2),
+        ("cp2", 2),
+        ("cp4", 4),
+        ("both4", 4),
         ("encoded", 0),
         pytest.param("compiled", 0, marks=pytest.mark.slow),
         pytest.param("compiled2", 2, marks=pytest.mark.slow),
+        pytest.param("both4c", 4, marks=pytest.mark.slow),
     ],
 )
 def test_same_image_as_one_process(target: str, ranks: int, single: Made, make: Make) -> None:
-    """Ranks, a plan that shards less, compilation and encoding first leave the image as one process makes it."""
+    """Ranks that share weights, the sequence or both, compilation and encoding first leave the image as it was."""
     run = make(target, ranks=ranks)
     worst = difference(single.images, run.images)
     assert worst <= LIMIT, f"{target}: max difference {worst:.2g}"
@@ -173,6 +191,12 @@ def test_same_image_as_one_process(target: str, ranks: int, single: Made, make: 
 def test_wrong_plan_shows(single: Made, make: Make) -> None:
     """A fused gate cut as if it were one projection changes the image by more than the limit: the check has teeth."""
     worst = difference(single.images, make("mutant2", ranks=2).images)
+    assert worst > WRONG, f"the wrong plan differs by {worst:.2g} only"
+
+
+def test_wrong_split_shows(single: Made, make: Make) -> None:
+    """A text that every rank holds whole counts twice in attention, which changes the image by more than the limit."""
+    worst = difference(single.images, make("text_whole2", ranks=2).images)
     assert worst > WRONG, f"the wrong plan differs by {worst:.2g} only"
 
 
