@@ -108,15 +108,12 @@ class Case:
         """Whether the config has the flag without which an input is not passed."""
         if tensor.when is None:
             return True
-        released = self.lookup.checkpoint
-        return bool((self.sizes or {}).get(tensor.when) or (released and released.pipeline_config.get(tensor.when)))
+        return bool((self.sizes or {}).get(tensor.when) or self.lookup.pipeline_config.get(tensor.when))
 
     @cached_property
     def tokens(self) -> Mapping[str, str]:
         """How height, width and frames become tokens for this pipeline; each may use those before it."""
-        usual = self.card.facts.tokens if self.card else {}
-        own = self.lookup.pipeline.tokens if self.lookup.pipeline else {}
-        return {**{name: text for name, text in usual.items() if name not in own}, **own}
+        return self.lookup.tokens
 
     @cached_property
     def context_ranks(self) -> int:
