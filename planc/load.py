@@ -27,7 +27,7 @@ IMPORTED = frozenset(
     httpcore2 httpx httpx2 huggingface_hub hyperframe idna imageio imageio_ffmpeg importlib_metadata jinja2 markupsafe mpmath networkx numpy
     packaging pil planc psutil regex requests safetensors sentencepiece shellingham sniffio socksio sympy tokenizers
     torch torch_neuronx torch_tpu torch_xla torchgen torchvision tqdm transformers triton truststore typer typing_extensions
-    urllib3 yaml zipp
+    urllib3 wcwidth yaml zipp
     """.split()
 )
 """Modules that a script imports, itself or through diffusers and transformers."""
