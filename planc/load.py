@@ -23,11 +23,11 @@ OUR_FILES = frozenset({"tp_plan", "cp_plan", "manifest"})
 
 IMPORTED = frozenset(
     """
-    accelerate anyio certifi charset_normalizer click cuda diffusers filelock fsspec ftfy functorch h11 h2 hf_xet hpack httpcore
-    httpcore2 httpx httpx2 huggingface_hub hyperframe idna imageio imageio_ffmpeg importlib_metadata jinja2 markupsafe mpmath networkx numpy
-    packaging pil planc psutil regex requests safetensors sentencepiece shellingham sniffio socksio sympy tokenizers
-    torch torch_neuronx torch_tpu torch_xla torchgen torchvision tqdm transformers triton truststore typer typing_extensions
-    urllib3 wcwidth yaml zipp
+    accelerate anyio certifi charset_normalizer click cuda diffusers filelock fsspec ftfy functorch h11 h2 hf_xet
+    hpack httpcore httpcore2 httpx httpx2 huggingface_hub hyperframe idna imageio imageio_ffmpeg importlib_metadata
+    jinja2 markupsafe mpmath networkx numpy packaging pil planc psutil regex requests safetensors sentencepiece
+    shellingham sniffio socksio sympy tokenizers torch torch_neuronx torch_tpu torch_xla torchgen torchvision tqdm
+    transformers triton truststore typer typing_extensions urllib3 wcwidth yaml zipp
     """.split()
 )
 """Modules that a script imports, itself or through diffusers and transformers."""

@@ -82,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
         )
         code = run_child([*_launcher(target), str(script), *options, *args.passed_on])
     if code == 0:
-        print("the weights were random: what was made shows that the script runs, and means nothing else", file=sys.stderr)
+        print(
+            "the weights were random: what was made shows that the script runs, and means nothing else", file=sys.stderr
+        )
     return code
 
 
