@@ -14,6 +14,9 @@ from planc.emit.encode import encode_context, image_size_import
 from planc.emit.literal import WIDTH, Name, assignment, call, literal
 from planc.ir import Compile, Program, TargetProgram
 
+STEPS_OF_TWO = 4
+"""Steps in which two denoisers have their turn: the last of n is at s / (n + s - 1) of the noise where the schedule is
+shifted by s, below Wan 2.2's boundary of 0.875 for any s up to 21 (diffusers 0.42.1, WanPipeline)."""
 _FILE_TYPES = {"images": (".png", ".jpg", ".webp", ".npy"), "frames": (".mp4", ".gif", ".npy")}
 """Endings of what a script can write, the default first."""
 
@@ -93,9 +96,7 @@ def script_context(program: Program, target: TargetProgram) -> ScriptContext:
         compile_calls=tuple(_compile_call(part) for part in target.compile),
         is_warmed_up=is_static or bool(target.compile) or row.caches_eager,
         warm_up_keywords=_warm_up_keywords(target),
-        warm_up_reason="compile a graph for every declared shape."
-        if is_static
-        else "the first call compiles; no image should wait for that.",
+        warm_up_reason=_warm_up_reason(target),
         peak_memory=row.peak_memory,
         peak_memory_of=row.peak_memory_of,
     )
@@ -209,9 +210,18 @@ def _placement(target: TargetProgram) -> list[str]:
 
 
 def _warm_up_keywords(target: TargetProgram) -> str:
-    """One step is enough to compile: another number of steps is no other shape. Given sigmas would be as many steps."""
+    """As few steps as run every denoiser: another number of steps is no other shape. Sigmas would be as many steps."""
     all_steps = ', "sigmas": None' if any(item.name == "sigmas" for item in target.call) else ""
-    return f'{{**warm_request, "num_inference_steps": 1{all_steps}}}'
+    steps = 1 if len(target.denoisers) == 1 else STEPS_OF_TWO
+    return f'{{**warm_request, "num_inference_steps": {steps}{all_steps}}}'
+
+
+def _warm_up_reason(target: TargetProgram) -> str:
+    if not target.is_static:
+        return "the first call compiles; no image should wait for that."
+    if len(target.denoisers) == 1:
+        return "compile a graph for every declared shape."
+    return f"compile every declared shape; in {STEPS_OF_TWO} steps each denoiser has its turn."
 
 
 def _scheduler(target: TargetProgram) -> str:

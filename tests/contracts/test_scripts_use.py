@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from planc.catalog import card
 from planc.catalog.devices import DEVICES
 from planc.commands import child
 from planc.emit import plans
+from planc.emit.script import STEPS_OF_TWO
 
 
 def test_device_mesh(torch: Any) -> None:
@@ -164,3 +166,17 @@ def test_schedulers_are_diffusers_own(diffusers: Any) -> None:
 
     assert {name: sorted(keys) for name, keys in schedulers().items()} == generate()
     assert callable(diffusers.FlowMatchEulerDiscreteScheduler.from_config)
+
+
+@pytest.mark.parametrize("shift", [1.0, 3.0, 5.0, 8.0, 12.0])
+def test_two_denoisers_take_turns_in_a_warm_up(shift: float, diffusers: Any) -> None:
+    """In the steps of a warm-up Wan 2.2's schedule crosses its boundary, however it is shifted; in one it does not."""
+    scheduler = diffusers.UniPCMultistepScheduler(
+        prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=shift
+    )
+    released = card.load("WanTransformer3DModel").facts.checkpoints["Wan-AI/Wan2.2-T2V-A14B-Diffusers"]
+    boundary = released.pipeline_config["boundary_ratio"] * scheduler.config.num_train_timesteps
+    scheduler.set_timesteps(STEPS_OF_TWO)
+    assert scheduler.timesteps[0] >= boundary > scheduler.timesteps[-1]
+    scheduler.set_timesteps(1)
+    assert scheduler.timesteps[-1] >= boundary

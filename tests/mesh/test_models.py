@@ -130,7 +130,7 @@ def test_ranks_make_what_one_process_makes(model: str, scripts: Callable[[str], 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [name for name in MODELS if name not in ("qwen-image", "wan2-2")])
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "qwen-image"])
 def test_one_graph_a_shape(model: str, scripts: Callable[[str], Scripts], tmp_path: Path) -> None:
     """Prompts of different lengths, and the negative prompt, go through one graph; a second shape is a second one."""
     assert _two_prompts(scripts(model), "compiled", tmp_path) == 1
