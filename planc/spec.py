@@ -122,7 +122,7 @@ class Compile(Node):
     dynamic: bool = False
     """Compile for symbolic sizes. Static means static: neuron refuses true."""
     backend: str | None = None
-    """Compile backend; the device's own by default (`neuron` on neuron, `inductor` on cuda, xpu and cpu)."""
+    """Compile backend; the device's own by default (`neuron` on neuron, `tpu` on tpu, `inductor` elsewhere)."""
     mode: str | None = None
     """Mode of the backend, such as `max-autotune`."""
     options: Mapping[str, str | int | float | bool] | None = None
@@ -263,7 +263,7 @@ class Target(Node):
     compile: Compile | None = None
     """How the denoisers are compiled; only with `mode: compiled`."""
     cache_dir: Annotated[str, NotEmpty()] | None = None
-    """Folder of compiled graphs that outlives a reboot (`TORCH_NEURONX_NEFF_CACHE_DIR` on neuron, `TORCHINDUCTOR_CACHE_DIR` on cuda and cpu)."""
+    """Folder of compiled graphs that outlives a reboot (`TORCH_NEURONX_NEFF_CACHE_DIR` on neuron, `TORCHINDUCTOR_CACHE_DIR` on cuda, xpu and cpu)."""
     hardware: Hardware | None = None
     """The machine that the target is meant for."""
     attention_backend: Annotated[str, NotEmpty()] | None = None
