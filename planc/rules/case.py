@@ -115,6 +115,11 @@ class Case:
         """How height, width and frames become tokens for this pipeline; each may use those before it."""
         return self.lookup.tokens
 
+    @property
+    def cuts_attention(self) -> bool:
+        """Whether the tensor-parallel plan cuts attention layers, so that a rank has a part of the heads only."""
+        return any(step.startswith("attn") for entry in self.entries for step in entry.plan.pattern.split("."))
+
     @cached_property
     def context_ranks(self) -> int:
         """Ranks that share one sequence."""

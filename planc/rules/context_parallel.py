@@ -165,7 +165,7 @@ def unsplittable_heads(case: Case) -> Iterator[Hit]:
               plan: class
     """
     parallel, tensor = case.target.context_parallel, case.target.tensor_parallel
-    degree = 1 if tensor is None else tensor.degree
+    degree = tensor.degree if tensor is not None and case.cuts_attention else 1
     if parallel is None or case.card is None or case.heads is None or case.heads % degree or case.refused_kinds:
         return
     heads, ranks = case.heads // degree, parallel.ulysses_degree

@@ -383,6 +383,13 @@ FINDINGS: dict[str, list[tuple[str, str | None]]] = {
     "P408": [
         (plan(context("ulysses_degree: ⟦P408 5⟧")), "24 attention heads cannot be split over 5 Ulysses ranks"),
         (
+            plan(
+                "tensor_parallel: {degree: 8, plan: {transformer_blocks.*.ff_context.linear_out: rowwise}}",
+                context("ulysses_degree: 4"),
+            ),
+            None,
+        ),
+        (
             plan(TP8, context("ulysses_degree: ⟦P408 4⟧")),
             "3 attention heads that each of 8 tensor-parallel ranks has cannot be split over 4 Ulysses ranks",
         ),
@@ -647,7 +654,7 @@ def test_the_sizes_that_a_hint_names_are_legal(check: Check, text: str) -> None:
         (plan(TP8, context("ulysses_degree: 2")), "use 3"),
         (
             plan("tensor_parallel: {degree: 24, plan: class}", context()).replace(
-                "plan: class}\n    context", "plan: {x_embedder: colwise}}\n    context"
+                "plan: class}\n    context", "plan: {transformer_blocks.*.attn.to_q: colwise}}\n    context"
             ),
             "leave `ulysses_degree` out: each rank has one head",
         ),
